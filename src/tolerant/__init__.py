@@ -1,0 +1,1 @@
+"""Standing queries with a stated tolerance: every answer as right as asked, with the fewest messages, on Spark."""

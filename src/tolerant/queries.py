@@ -1,0 +1,83 @@
+"""The kinds of standing query and their answers, as frozen dataclasses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+FUNCTIONS = ("sum", "avg", "min", "max", "count")
+"""The aggregate functions a bounded query may use."""
+
+UNIT_WEIGHT_FUNCTIONS = ("min", "max", "count")
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A bounded aggregate over named items: |answer − truth| ≤ `within`, a fraction `fidelity` of the time.
+
+    `fn` is one of "sum", "avg", "min", "max", "count". `weights` maps item to weight; `avg` divides by the number of items, not by
+    the sum of the weights; `min`, `max` and `count` take unit weights only.
+
+    >>> Aggregate("net", "sum", {"in": 1.0, "out": -1.0}, within=3).within
+    3.0
+    """
+
+    name: str
+    fn: str
+    weights: Mapping[str, float] = field(hash=False)
+    within: float
+    fidelity: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.fn not in FUNCTIONS:
+            raise ValueError(f"fn must be one of {', '.join(FUNCTIONS)}, got {self.fn!r}")
+        if not (math.isfinite(self.within) and self.within >= 0):
+            raise ValueError(f"within of query {self.name!r} must be finite and not negative, got {self.within}")
+        if not 0 < self.fidelity <= 1:
+            raise ValueError(f"fidelity of query {self.name!r} must be in (0, 1], got {self.fidelity}")
+        weights = {str(item): float(weight) for item, weight in self.weights.items()}
+        for item, weight in weights.items():
+            if not math.isfinite(weight):
+                raise ValueError(f"weight of item {item!r} in query {self.name!r} must be finite, got {weight}")
+            if self.fn in UNIT_WEIGHT_FUNCTIONS and weight != 1.0:
+                raise ValueError(f"{self.fn} takes unit weights only; item {item!r} of query {self.name!r} has {weight}")
+        object.__setattr__(self, "weights", MappingProxyType(weights))
+        object.__setattr__(self, "within", float(self.within))
+
+    @classmethod
+    def over(cls, name: str, fn: str, items: Iterable[str], within: float, fidelity: float = 1.0) -> Aggregate:
+        """The aggregate of `items` with unit weights.
+
+        >>> dict(Aggregate.over("load", "avg", ["a", "b"], within=2).weights)
+        {'a': 1.0, 'b': 1.0}
+        """
+        return cls(name, fn, dict.fromkeys(items, 1.0), within, fidelity)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A mapping proxy cannot be pickled, and queries travel to Spark workers.
+        return (Aggregate, (self.name, self.fn, dict(self.weights), self.within, self.fidelity))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query is known to be at event time `at` (microseconds).
+
+    A *settled* answer (neither stale nor settling) claims low ≤ truth(at) ≤ high and high − low ≤ 2·within. An end that is
+    not known is None; so is everything where there is nothing to aggregate (SQL's NULL).
+    """
+
+    query: str
+    at: int
+    low: float | None
+    value: float | None
+    high: float | None
+    group: str = ""
+    stale: bool = False
+    settling: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether the promise holds for this answer."""
+        return not (self.stale or self.settling)

@@ -1,0 +1,100 @@
+"""Streams: the columns, key and options under which items' values arrive, and how a key is written as text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+KeyPart: TypeAlias = str | int | float | bool
+"""One column of a key."""
+
+SECOND = 1_000_000
+"""Microseconds in a second: every time and duration in Tolerant is an integer number of microseconds."""
+
+POLICIES = ("exact", "uniform", "adaptive")
+"""The filter policies that a stream can be run with."""
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How a stream is run; durations in microseconds. See `specs/0-pipeline.md` §3.
+
+    `tick`: time between readings. `period`: ticks between boundaries. `latency`: λ, how late a row may be appended after its
+    event time. `lease`: how long a silent source is trusted. `shrink`: how much of its width a filter gives up at each
+    boundary. `shards` and `shard`: how many shards, and by which key column. `retention`: how long rows are kept.
+    """
+
+    tick: int = SECOND
+    period: int = 10
+    latency: int = SECOND // 2
+    lease: int = 10 * SECOND
+    shrink: float = 0.05
+    policy: str = "adaptive"
+    shards: int = 1
+    shard: str | None = None
+    retention: int = 24 * 3600 * SECOND
+
+    @property
+    def boundary(self) -> int:
+        """T: the time between two boundaries, microseconds."""
+        return self.period * self.tick
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's name and its type, one of the names in `sql.types`: "STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", …"""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream of items: one item for each key, one number for each item."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    uri: str | None = None
+    options: StreamOptions = field(default_factory=StreamOptions)
+
+    @property
+    def value(self) -> str:
+        """The name of the column that changes: the one that is not part of the key."""
+        return next(column.name for column in self.columns if column.name not in self.key)
+
+    @property
+    def key_types(self) -> tuple[str, ...]:
+        """The types of the key columns, in the order of the key."""
+        types = {column.name: column.type for column in self.columns}
+        return tuple(types[name] for name in self.key)
+
+
+def key_text(parts: tuple[KeyPart, ...]) -> str:
+    """A key as text: a single string as it is, anything else as JSON.
+
+    >>> key_text(("web-1",)), key_text(("web-1", "in")), key_text((7,))
+    ('web-1', '["web-1","in"]', '7')
+    """
+    if len(parts) == 1:
+        part = parts[0]
+        return part if isinstance(part, str) else json.dumps(part)
+    return json.dumps(list(parts), separators=(",", ":"), ensure_ascii=False)
+
+
+def key_parts(text: str, types: tuple[str, ...]) -> tuple[KeyPart, ...]:
+    """The parts of a key written by `key_text`, for key columns of these types.
+
+    >>> key_parts('["web-1","in"]', ("STRING", "STRING"))
+    ('web-1', 'in')
+
+    Raises:
+        ValueError: the text is not a key of these columns.
+    """
+    if len(types) == 1:
+        return (text,) if types[0] == "STRING" else (json.loads(text),)
+    parts = json.loads(text)
+    if not isinstance(parts, list) or len(parts) != len(types):
+        raise ValueError(f"key {text!r} must be a JSON list of {len(types)} parts")
+    return tuple(parts)

@@ -1,0 +1,186 @@
+"""The rows of the log, as Arrow batches, and the bytes that they travel as (`specs/0-pipeline.md` §2).
+
+Times are microseconds. `sequence` and `grant` are (epoch, counter) pairs packed by `tolerant.kernels.versions`; 0 is "none".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
+
+UPDATES = pa.schema(
+    [
+        ("kind", _WORD),  # update hello beat ack gone clock
+        ("key", _WORD),  # the item; empty for beat and clock
+        ("at", pa.int64()),  # event time; a clock row that only announces an epoch has NO_TIME
+        ("source", _WORD),  # the source's name; for a clock row the id of the checkpoint, or empty
+        ("sequence", pa.int64()),  # for a clock row version(pipeline epoch, 0), or 0
+        ("through", pa.int64()),
+        ("value", pa.float64()),
+        ("slope", pa.float64()),
+        ("report", pa.binary()),
+        ("grant", pa.int64()),
+    ]
+)
+"""Rows of `updates.<stream>`."""
+
+NO_TIME = -(2**62)
+"""The `at` of a clock row that announces an epoch and moves no time."""
+
+ANSWERS = pa.schema(
+    [
+        ("query", pa.string()),
+        ("group", pa.string()),
+        ("at", pa.int64()),
+        ("low", pa.float64()),
+        ("value", pa.float64()),
+        ("high", pa.float64()),
+        ("stale", pa.bool_()),
+        ("settling", pa.bool_()),
+    ]
+)
+"""Rows of `answers.<query>`: nulls are ends that are not known."""
+
+STATEMENTS = pa.schema(
+    [
+        ("kind", pa.string()),  # stream table query alter drop subscribe unsubscribe
+        ("key", pa.string()),  # the name it is about
+        ("request", pa.string()),  # chosen by the sender; the reply repeats it
+        ("text", pa.string()),  # as the person wrote it
+        ("body", pa.string()),  # as `tolerant.sql.encode` wrote it
+    ]
+)
+"""Rows of `queries`."""
+
+REPLIES = pa.schema(
+    [("request", pa.string()), ("key", pa.string()), ("accepted", pa.bool_()), ("message", pa.string()), ("at", pa.int64())]
+)
+"""Rows of `replies`."""
+
+DEAD = pa.schema(
+    [
+        ("reason", pa.string()),
+        ("kind", pa.string()),
+        ("key", pa.string()),
+        ("at", pa.int64()),
+        ("source", pa.string()),
+        ("sequence", pa.int64()),
+        ("value", pa.float64()),
+        ("payload", pa.binary()),  # the bytes that could not be read, where there was no row at all
+    ]
+)
+"""Rows of `dead.<stream>`."""
+
+COMPACTED = pa.schema(
+    [
+        ("key", pa.string()),
+        ("version", pa.int64()),  # the greatest of a key is kept; equal replaces
+        ("body", pa.binary()),  # null: the key is forgotten
+    ]
+)
+"""Rows of every compacted topic."""
+
+
+def pack(batch: pa.RecordBatch) -> bytes:
+    """The batch as the bytes of an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def unpack(payload: bytes) -> pa.RecordBatch:
+    """The batch that `pack` made these bytes from.
+
+    Raises:
+        ValueError: the bytes are not one packed Arrow batch.
+    """
+    try:
+        with pa.ipc.open_stream(payload) as reader:
+            return reader.read_next_batch()
+    except (pa.ArrowInvalid, OSError, StopIteration) as error:
+        raise ValueError(f"not a packed Arrow batch: {error}") from error
+
+
+def updates_batch(
+    *,
+    kind: str | list[str],
+    keys: list[str],
+    at: NDArray[np.int64] | list[int],
+    source: str,
+    sequence: NDArray[np.int64] | list[int],
+    through: int,
+    value: NDArray[np.float64] | list[float] | None = None,
+    grant: NDArray[np.int64] | list[int] | None = None,
+) -> pa.RecordBatch:
+    """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; no prediction (slope 0, no report)."""
+    n = len(keys)
+    kinds = pa.array([kind] * n if isinstance(kind, str) else kind, pa.string()).dictionary_encode()
+    return pa.record_batch(
+        [
+            kinds,
+            pa.array(keys, pa.string()).dictionary_encode(),
+            pa.array(at, pa.int64()),
+            pa.array([source] * n, pa.string()).dictionary_encode(),
+            pa.array(sequence, pa.int64()),
+            pa.array(np.full(n, through), pa.int64()),
+            pa.array(np.zeros(n) if value is None else value, pa.float64()),
+            pa.array(np.zeros(n), pa.float64()),
+            pa.nulls(n, pa.binary()),
+            pa.array(np.zeros(n, np.int64) if grant is None else grant, pa.int64()),
+        ],
+        schema=UPDATES,
+    )
+
+
+def clock_batch(at: int, epoch: int = 0, checkpoint: str = "") -> pa.RecordBatch:
+    """One clock row. Without epoch and checkpoint it is anybody's time (a replay's); with `at` = NO_TIME only an epoch."""
+    from tolerant.kernels.versions import version
+
+    return updates_batch(
+        kind="clock", keys=[""], at=[at], source=checkpoint, sequence=[version(epoch, 0)], through=at
+    )
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A filter width from the pipeline to a source; `specs/0-pipeline.md` §4. `since` is the spec's `from`, microseconds."""
+
+    item: str
+    width: float
+    shrink: float
+    since: int
+    version: int
+    confirm: bool
+
+
+_GRANT_BODY = np.dtype([("width", "<f8"), ("shrink", "<f8"), ("since", "<i8"), ("confirm", "?")])
+
+
+def grants_batch(grants: list[Grant]) -> pa.RecordBatch:
+    """Grants as rows of the compacted topic `grants.<stream>`."""
+    bodies = np.array([(g.width, g.shrink, g.since, g.confirm) for g in grants], _GRANT_BODY)
+    return pa.record_batch(
+        [
+            pa.array([g.item for g in grants], pa.string()),
+            pa.array([g.version for g in grants], pa.int64()),
+            pa.array([body.tobytes() for body in bodies], pa.binary()),
+        ],
+        schema=COMPACTED,
+    )
+
+
+def read_grants(batch: pa.RecordBatch) -> list[Grant]:
+    """The grants in rows that `grants_batch` made."""
+    bodies = np.frombuffer(b"".join(batch.column("body").to_pylist()), _GRANT_BODY)
+    return [
+        Grant(item, float(body["width"]), float(body["shrink"]), int(body["since"]), version, bool(body["confirm"]))
+        for item, version, body in zip(
+            batch.column("key").to_pylist(), batch.column("version").to_pylist(), bodies, strict=True
+        )
+    ]
