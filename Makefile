@@ -1,0 +1,39 @@
+# `make` says what there is. PYTHON=/path/to/python3 chooses the interpreter of the virtual environment.
+BIN := .venv/bin
+TESTS ?= tests src
+# Two workers fit two cores beside the JVMs that they start. A file's tests stay together, so that a file pays for one session.
+PYTEST := MPLBACKEND=Agg $(BIN)/python -m pytest -n 2 --dist loadfile
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check bench soak clean
+
+help: ## say what there is
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+.venv/.installed: pyproject.toml constraints.txt tools/venv.sh
+	@PYTHON="$(PYTHON)" tools/venv.sh
+
+venv: .venv/.installed ## make .venv with everything pinned (done by itself where it is needed)
+
+demo: venv ## all of it on generated traffic, about a minute
+	@$(BIN)/tolerant demo
+
+test: venv ## every test but the long ones
+	@$(PYTEST) -m "not soak" $(TESTS)
+
+check: venv ## lint, format, types, layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: venv ## every benchmark, in its quick form; figures in out/
+	@$(BIN)/python benchmarks/all.py --quick
+
+soak: venv ## the long tests: 20,000 seeds, 20 kills, an hour of events
+	@$(PYTEST) --timeout 14400 -m soak tests
+	@$(BIN)/python benchmarks/state_growth.py
+
+clean: ## take away everything that was made
+	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
