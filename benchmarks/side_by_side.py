@@ -1,8 +1,8 @@
 """The one way to run methods side by side and print the ratio: interleaved, warmed up, best of n.
 
-Run it to see what a report looks like: `python benchmarks/side_by_side.py`. A benchmark is a file that calls `compare` (two
-methods, one piece of work) or measures by itself, and ends with `report`: the figures and their bars, on the terminal and as
-JSON in `out/`.
+Run it to see what a report looks like: `python benchmarks/side_by_side.py`. A benchmark is a file that calls `compare`
+(two methods, one piece of work) or measures by itself, and ends with `report`: figures and their bars, on the terminal
+and as JSON in `out/`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Comparison:
         return best[to] / best[of]
 
     def text(self, work: float | None = None, unit: str = "rows") -> str:
-        """A table: a line a method, its best round, its speed where `work` units were done, the ratio to the first method."""
+        """A line a method: its best round, its speed where `work` units were done, its ratio to the first one."""
         first = self.timings[0]
         width = max(len(timing.name) for timing in self.timings)
         lines = [self.title]
@@ -65,8 +65,8 @@ def compare(
 ) -> Comparison:
     """Run the methods in turns, `warmups` rounds that do not count and `rounds` that do.
 
-    Interleaved, so that a noisy minute of the machine falls on all of them; each is collected after, so that none pays for
-    another's rubbish.
+    Interleaved, so that a noisy minute of the machine falls on all of them; garbage is collected before each: none
+    pays for another's.
     """
     if rounds < 1:
         raise ValueError(f"rounds must be at least 1, got {rounds}")

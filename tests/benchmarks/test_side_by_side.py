@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from side_by_side import Comparison, Figure, Timing, compare, report
 
 
