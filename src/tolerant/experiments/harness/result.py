@@ -1,0 +1,75 @@
+"""What came out of an experiment, as JSON and as a picture."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tolerant.experiments.harness.experiment import Chart, Experiment, Row, Verdict
+
+
+@dataclass(frozen=True)
+class Result:
+    """The rows of an experiment and the verdict on its claim; `seconds` is what the Spark job took."""
+
+    name: str
+    experiment: Experiment
+    quick: bool
+    rows: list[Row]
+    verdict: Verdict
+    seconds: float
+
+    def record(self) -> dict[str, object]:
+        """Everything that a program would want to read, as JSON can hold it."""
+        return {
+            "name": self.name,
+            "figure": self.experiment.figure,
+            "claim": self.experiment.claim,
+            "quick": self.quick,
+            "verdict": asdict(self.verdict),
+            "seconds": round(self.seconds, 3),
+            "rows": self.rows,
+        }
+
+    def save(self, folder: Path) -> tuple[Path, Path]:
+        """Write `<name>.json` and `<name>.png` into `folder`, which is made if it is not there."""
+        folder.mkdir(parents=True, exist_ok=True)
+        data, picture = folder / f"{self.name}.json", folder / f"{self.name}.png"
+        data.write_text(json.dumps(self.record(), indent=1) + "\n")
+        draw(self, picture)
+        return data, picture
+
+
+def draw(result: Result, path: Path) -> None:
+    """The rows as the experiment's chart says, the claim and the verdict written above."""
+    from matplotlib.figure import Figure  # slow to import, and no use to the workers
+
+    chart = result.experiment.chart
+    panels = _distinct(result.rows, chart.panel) if chart.panel else [""]
+    figure = Figure(figsize=(5.2 * len(panels) + 1, 4.6), layout="constrained")
+    outcome = "came out" if result.verdict.came_out else "did NOT come out"
+    figure.suptitle(
+        f"{result.experiment.figure}: {result.experiment.claim}\n{outcome}: {result.verdict.finding}", fontsize=9
+    )
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        rows = [row for row in result.rows if not chart.panel or row[chart.panel] == panel]
+        for series in _distinct(rows, chart.series):
+            points = sorted((row[chart.x], row[chart.y]) for row in rows if row[chart.series] == series)
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=str(series))
+        _dress(axes, chart, str(panel))
+    figure.savefig(path, dpi=120)
+
+
+def _dress(axes: object, chart: Chart, title: str) -> None:
+    axes.set(title=title, xlabel=chart.x_label or chart.x, ylabel=chart.y_label or chart.y)  # type: ignore[attr-defined]
+    if chart.log_x:
+        axes.set_xscale("log")  # type: ignore[attr-defined]
+    if chart.log_y:
+        axes.set_yscale("log")  # type: ignore[attr-defined]
+    axes.grid(alpha=0.3)  # type: ignore[attr-defined]
+    axes.legend()  # type: ignore[attr-defined]
+
+
+def _distinct(rows: list[Row], column: str) -> list[float | int | str]:
+    return list(dict.fromkeys(row[column] for row in rows))

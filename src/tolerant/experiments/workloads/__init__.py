@@ -1,0 +1,5 @@
+"""Data like that of the seeds' experiments, where the recorded data themselves are not to be had."""
+
+from tolerant.experiments.workloads.traffic import bursty_traffic
+
+__all__ = ["bursty_traffic"]
