@@ -1,0 +1,80 @@
+import itertools
+
+import pyarrow as pa
+
+from tolerant.client import Client
+from tolerant.queries import Answer
+from tolerant.transport import MemoryLog, rows
+from tolerant.transport.log import START
+
+
+def answer(at, value, group=""):
+    return Answer("q", at, value - 1, value, value + 1, group)
+
+
+def packed(*answers):
+    fields = [field.name for field in rows.ANSWERS]
+    columns = [[getattr(a, name) for a in answers] for name in fields]
+    return rows.pack(
+        pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, rows.ANSWERS, strict=True)], schema=rows.ANSWERS)
+    )
+
+
+def publish(log, *answers):
+    newest = {a.group: a for a in answers}
+    current = pa.record_batch(
+        [[*newest], [a.at for a in newest.values()], [packed(a) for a in newest.values()]], schema=rows.COMPACTED
+    )
+    log.append_packed([("answers.q", packed(*answers)), ("current.q", rows.pack(current))])
+
+
+def take(changes, n):
+    return [change.answer for change in itertools.islice(changes, n)]
+
+
+def test_current_comes_first_then_changes():
+    log = MemoryLog()
+    publish(log, answer(1, 5.0), answer(2, 6.0))
+    changes = Client(log).answers("q")
+    assert take(changes, 1) == [answer(2, 6.0)]
+    publish(log, answer(3, 7.0))
+    assert take(changes, 1) == [answer(3, 7.0)]
+
+
+def test_every_group_has_its_current_answer():
+    log = MemoryLog()
+    publish(log, answer(1, 5.0, "b"), answer(1, 6.0, "a"))
+    assert [a.group for a in Client(log).current("q")] == ["a", "b"]
+    assert Client(log).current("unknown") == []
+
+
+def test_from_the_start_gives_all_and_resumes_after_a_position():
+    log = MemoryLog()
+    publish(log, answer(1, 5.0))
+    publish(log, answer(2, 6.0))
+    changes = list(itertools.islice(Client(log).answers("q", START), 2))
+    assert [c.answer.at for c in changes] == [1, 2]
+    assert take(Client(log).answers("q", changes[0].position), 1) == [answer(2, 6.0)]
+
+
+def test_answers_said_again_are_dropped():
+    log = MemoryLog()
+    publish(log, answer(1, 5.0), answer(2, 6.0))
+    publish(log, answer(1, 5.0), answer(2, 6.0), answer(3, 7.0))
+    assert [a.at for a in Client(log).history("q")] == [1, 2, 3]
+    assert [a.at for a in take(Client(log).answers("q", START), 3)] == [1, 2, 3]
+
+
+def test_a_correction_at_the_same_time_is_shown():
+    log = MemoryLog()
+    publish(log, answer(1, 5.0), answer(1, 6.0))
+    assert [a.value for a in Client(log).history("q")] == [5.0, 6.0]
+
+
+def test_stop_ends_the_wait():
+    assert list(Client(MemoryLog()).answers("q", stop=lambda: True)) == []
+
+
+def test_a_log_given_by_uri_is_closed(tmp_path):
+    with Client(f"sqlite:///{tmp_path}/log.db") as client:
+        assert client.current("q") == []
