@@ -1,0 +1,182 @@
+"""Queries as linear rows over the widths: Σ a·W ≤ β (`specs/1-filters.md` §2.2), sparse, over dense item indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.filters.state import Flags, Floats, Integers
+from tolerant.kernels.compiled import compiled
+
+WIDEST = 1e300
+"""No finite width, cap or budget is larger, so that sums of them stay finite."""
+
+
+class Terms(NamedTuple):
+    """A query over item indices: `items` int64[k], all different, `weights` float64[k]. A plain tuple does as well."""
+
+    fn: str
+    items: Integers
+    weights: Floats
+    within: float
+
+
+class RowArrays(NamedTuple):
+    """The rows as compiled code takes them. A row is *busy* if it has an adaptable item."""
+
+    indptr: Integers  # where each row starts in `items`, int64[rows + 1]
+    items: Integers
+    coefficients: Floats
+    beta: Floats
+    item_indptr: Integers  # where each item starts in `item_rows`, int64[items + 1]
+    item_rows: Integers
+    item_coefficients: Floats
+    caps: Floats
+    adaptable: Flags
+    square: Floats  # Σ a² over the adaptable items of each row, float64[rows]; 0 where it is no use as a divisor
+    alone: Integers  # busy rows whose adaptable items are in no other row
+    coupled: Integers  # the other busy rows
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Every query's constraint on the widths: row j says Σ a·W ≤ beta[j] over items[indptr[j]:indptr[j + 1]].
+
+    The coefficients a are above 0 and parallel to `items`; `query[j]` is the index of the query that row j comes from. Everything else is derived, when first asked for.
+    """
+
+    n_items: int
+    indptr: Integers
+    items: Integers
+    coefficients: Floats
+    beta: Floats
+    query: Integers
+
+    def __len__(self) -> int:
+        return len(self.beta)
+
+    @cached_property
+    def caps(self) -> Floats:
+        """The widest that each item can ever be, float64[items]: min over its rows of β/a, inf where it has no row."""
+        with np.errstate(over="ignore"):
+            return _least(self, self._per_entry(self.beta) / self.coefficients)
+
+    @cached_property
+    def uniform(self) -> Floats:
+        """Equal widths within a row, the narrowest of an item's rows wins, float64[items]; inf where it has no row."""
+        with np.errstate(over="ignore"):
+            return _least(self, self._per_entry(self.beta / self.used(np.ones(self.n_items))))
+
+    @cached_property
+    def unqueried(self) -> Flags:
+        """The items in no row; their width is infinite for ever."""
+        return np.isinf(self.caps)
+
+    @cached_property
+    def adaptable(self) -> Flags:
+        """The items that shrink and grow: in at least one row of two or more items, with a cap above 0."""
+        shared = np.zeros(self.n_items, np.bool_)
+        shared[self.items[self._per_entry(np.diff(self.indptr) > 1)]] = True
+        return shared & (self.caps > 0)
+
+    @cached_property
+    def fixed(self) -> Flags:
+        """The items whose width is their cap, always."""
+        return ~(self.unqueried | self.adaptable)
+
+    @cached_property
+    def arrays(self) -> RowArrays:
+        """All that compiled code needs, the view by item included."""
+        item_indptr, item_rows, item_coefficients = _by_item(self.n_items, self.indptr, self.items, self.coefficients)
+        active = self.adaptable[self.items]
+        with np.errstate(over="ignore", under="ignore"):
+            square = self._sums(np.where(active, self.coefficients, 0.0) ** 2)
+        # Weights so small or large that their squares leave the range of floats: such a row gets no target.
+        square[~((square > 0) & (square < np.inf))] = 0.0
+        busy = self._sums(active.astype(np.float64)) > 0
+        coupled = self._sums((active & (np.diff(item_indptr)[self.items] > 1)).astype(np.float64)) > 0
+        alone, shared = np.flatnonzero(busy & ~coupled), np.flatnonzero(busy & coupled)
+        return RowArrays(
+            self.indptr, self.items, self.coefficients, self.beta, item_indptr, item_rows, item_coefficients,
+            self.caps, self.adaptable, square, alone, shared,
+        )  # fmt: skip
+
+    def used(self, widths: Floats) -> Floats:
+        """Σ a·W of every row, float64[rows], added up in the order of the row."""
+        out = np.empty(len(self))
+        _dot(self.indptr, self.items, self.coefficients, np.ascontiguousarray(widths, np.float64), out)
+        return out
+
+    def _per_entry(self, per_row: NDArray[Any]) -> NDArray[Any]:
+        return np.repeat(per_row, np.diff(self.indptr))
+
+    def _sums(self, per_entry: Floats) -> Floats:
+        return np.add.reduceat(per_entry, self.indptr[:-1]) if len(self) else np.zeros(0)
+
+
+def rows_of(queries: Sequence[Terms | tuple[str, Integers, Floats, float]], n_items: int) -> Rows:
+    """The rows of `queries` over items 0…n_items − 1.
+
+    One row for a sum or avg, one per item for a min or max, none for a count. An item of weight 0 counts in the n
+    of an avg and is in no row.
+
+    >>> net = Terms("avg", np.array([0, 1]), np.array([1.0, -2.0]), 3.0)
+    >>> top = Terms("max", np.array([0]), np.array([1.0]), 5.0)
+    >>> rows = rows_of([net, top], n_items=3)
+    >>> rows.beta, rows.uniform
+    (array([12., 10.]), array([ 4.,  4., inf]))
+    """
+    terms = [Terms(*query) for query in queries]
+    sizes = np.array([len(one.items) for one in terms], np.int64)
+    items = np.concatenate([np.zeros(0, np.int64), *(one.items for one in terms)]).astype(np.int64, copy=False)
+    a = np.abs(np.concatenate([np.zeros(0), *(one.weights for one in terms)]))
+    if items.size and not 0 <= items.min() <= items.max() < n_items:
+        raise ValueError(f"items must be in [0, {n_items}), got {items.min()} to {items.max()}")
+    query = np.repeat(np.arange(len(terms)), sizes)
+    kept = (a > 0) & np.array([one.fn != "count" for one in terms], np.bool_)[query]
+    items, a, query = items[kept], a[kept], query[kept]
+    single = np.array([one.fn in ("min", "max") for one in terms], np.bool_)[query]
+    first = np.flatnonzero(single | (np.diff(query, prepend=-1) > 0))
+    members = np.array([len(one.items) if one.fn == "avg" else 1 for one in terms], np.float64)
+    beta = np.minimum(2.0 * np.array([one.within for one in terms], np.float64) * members, WIDEST)
+    return Rows(n_items, np.append(first, len(items)), items, a, beta[query[first]], query[first])
+
+
+def _least(rows: Rows, per_entry: Floats) -> Floats:
+    out = np.full(rows.n_items, np.inf)
+    np.minimum.at(out, rows.items, np.minimum(per_entry, WIDEST))
+    return out
+
+
+@compiled
+def _dot(indptr: Integers, items: Integers, a: Floats, widths: Floats, out: Floats) -> None:
+    for row in range(out.size):
+        total = 0.0
+        for entry in range(indptr[row], indptr[row + 1]):
+            total += a[entry] * widths[items[entry]]
+        out[row] = total
+
+
+@compiled
+def _by_item(n_items: int, indptr: Integers, items: Integers, a: Floats) -> tuple[Integers, Integers, Floats]:
+    """The transposed rows, by a counting sort: (start of each item, its rows, its coefficients)."""
+    item_indptr = np.zeros(n_items + 1, np.int64)
+    for item in items:
+        item_indptr[item + 1] += 1
+    for item in range(n_items):
+        item_indptr[item + 1] += item_indptr[item]
+    free = item_indptr[:-1].copy()
+    item_rows = np.empty(items.size, np.int64)
+    item_coefficients = np.empty(items.size)
+    for row in range(indptr.size - 1):
+        for entry in range(indptr[row], indptr[row + 1]):
+            place = free[items[entry]]
+            free[items[entry]] += 1
+            item_rows[place] = row
+            item_coefficients[place] = a[entry]
+    return item_indptr, item_rows, item_coefficients

@@ -1,0 +1,193 @@
+"""Recorded or generated item values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import ArrayLike, NDArray
+
+_LONG = {"at", "item", "value"}
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The values of named items over ticks.
+
+    items: the items' names, all different.
+    values: float64[ticks, items]; NaN is no reading: the last one holds. Infinities are refused.
+
+    >>> Trace(["x", "y"], [[1.0, 2.0], [np.nan, 3.0]]).filled().tolist()
+    [[1.0, 2.0], [1.0, 3.0]]
+    """
+
+    items: tuple[str, ...]
+    values: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        items = tuple(str(item) for item in self.items)
+        values = np.ascontiguousarray(self.values, np.float64)
+        if values.ndim != 2 or values.shape[1] != len(items):
+            raise ValueError(f"values must have the shape (ticks, {len(items)} items), got {values.shape}")
+        if values.size == 0:
+            raise ValueError(
+                f"a trace needs at least one tick and one item, got {values.shape[0]} and {values.shape[1]}"
+            )
+        if len(set(items)) < len(items):
+            twice = next(item for k, item in enumerate(items) if item in items[:k])
+            raise ValueError(f"items must all be different, got {twice!r} twice")
+        # A minimum and a maximum need no array of the trace's size, as isinf() would.
+        if np.isinf([np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)]).any():
+            tick, column = np.argwhere(np.isinf(values))[0]
+            raise ValueError(
+                f"values must be finite or NaN, got {values[tick, column]} of {items[column]!r} at tick {tick}"
+            )
+        object.__setattr__(self, "items", items)
+        object.__setattr__(self, "values", values)
+
+    @property
+    def ticks(self) -> int:
+        """The number of ticks."""
+        return int(self.values.shape[0])
+
+    def filled(self) -> NDArray[np.float64]:
+        """The values with each NaN replaced by the item's last reading; NaN before its first. float64[ticks, items]."""
+        missing = np.isnan(self.values)
+        if not missing.any():
+            return self.values
+        filled = self.values.copy()
+        for tick in range(1, self.ticks):
+            np.copyto(filled[tick], filled[tick - 1], where=missing[tick])
+        return filled
+
+    @classmethod
+    def read(cls, path: str | Path) -> Trace:
+        """The trace in a .csv or .parquet file.
+
+        Long: the columns are at, item and value, in any order; each different `at` is a tick. Wide: one column an item
+        and one row a tick, in the order of the file; a column `at` is left out. An empty value is no reading.
+        """
+        table = _table(Path(path))
+        try:
+            return _from_long(table) if set(table.column_names) == _LONG else _from_wide(table)
+        except (ValueError, pa.ArrowException) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def random_walk(
+    items: int | Sequence[str], ticks: int, steps: ArrayLike | Sequence[float] = 1.0, seed: int = 0
+) -> Trace:
+    """Walks that start at 0 and go up or down by `steps` each tick; steps: one number, or one per item.
+
+    items: names, or how many (then they are item0, item1, …).
+
+    >>> sorted(abs(random_walk(["x", "y"], ticks=2, steps=[1, 5]).values[1]).tolist())
+    [1.0, 5.0]
+    """
+    names = _names(items, "item")
+    _check_ticks(ticks)
+    size = np.asarray(steps, np.float64)
+    if size.shape not in ((), (len(names),)) or not np.isfinite(size).all() or (size < 0).any():
+        raise ValueError(f"steps must be one number ≥ 0, or one for each of the {len(names)} items, got {steps!r}")
+    values = np.zeros((ticks, len(names)))
+    up = np.random.default_rng(seed).random((ticks - 1, len(names))) < 0.5
+    np.cumsum(np.where(up, size, -size), axis=0, out=values[1:])
+    return Trace(names, values)
+
+
+def bursty_traffic(
+    hosts: int | Sequence[str], ticks: int, seed: int = 0, *, peak: float = 150.0, window: int = 60
+) -> Trace:
+    """Packet rates of hosts that are mostly idle: on/off bursts with heavy tails, averaged over `window` ticks.
+
+    The mean rate of the k-th busiest host while it is on is `peak`·k^−1.5; the hosts come in random order. This is what
+    seed 004, Fig. 7 describes of a wide-area trace.
+    """
+    names = _names(hosts, "host")
+    _check_ticks(ticks)
+    if window < 1:
+        raise ValueError(f"window must be at least 1 tick, got {window}")
+    rng = np.random.default_rng(seed)
+    means = peak * rng.permutation(np.arange(1, len(names) + 1)) ** -1.5
+    length = ticks + window - 1
+    values = np.empty((ticks, len(names)))
+    for host, mean in enumerate(means):
+        rate = np.where(_on(rng, length), mean * rng.gamma(2.0, 0.5, length), 0.0)
+        total = np.concatenate([[0.0], np.cumsum(rate)])
+        values[:, host] = np.round((total[window:] - total[:-window]) / window, 9)
+    return Trace(names, values)
+
+
+def _on(rng: np.random.Generator, length: int) -> NDArray[np.bool_]:
+    """Which ticks are inside a burst: spells of Pareto length, off spells on average eight times as long."""
+    spells = 8 + length // 10
+    on = np.ceil(10 * (1 + rng.pareto(1.5, spells)))
+    off = np.ceil(80 * (1 + rng.pareto(1.5, spells)))
+    ends = np.cumsum(np.column_stack([off, on]).ravel())
+    start = rng.uniform(0, ends[1])
+    spell = np.searchsorted(ends, start + np.arange(length), side="right")
+    return np.asarray(spell % 2 == 1, np.bool_)
+
+
+def _names(items: int | Sequence[str], stem: str) -> tuple[str, ...]:
+    names = tuple(f"{stem}{k}" for k in range(items)) if isinstance(items, int) else tuple(items)
+    if not names:
+        raise ValueError(f"a trace needs at least one {stem}")
+    return names
+
+
+def _check_ticks(ticks: int) -> None:
+    if ticks < 1:
+        raise ValueError(f"ticks must be at least 1, got {ticks}")
+
+
+def _table(path: Path) -> pa.Table:
+    try:
+        if path.suffix == ".parquet":
+            return pyarrow.parquet.read_table(path)
+        if path.suffix == ".csv":
+            return pyarrow.csv.read_csv(path)
+    except pa.ArrowException as error:
+        raise ValueError(f"{path}: {error}") from None
+    raise ValueError(f"{path}: a trace is read from a .csv or a .parquet file, got {path.suffix or 'no suffix'!r}")
+
+
+def _from_wide(table: pa.Table) -> Trace:
+    names = [name for name in table.column_names if name != "at"]
+    columns = [_numbers(table, name) for name in names]
+    return Trace(tuple(names), np.column_stack(columns) if columns else np.zeros((table.num_rows, 0)))
+
+
+def _from_long(table: pa.Table) -> Trace:
+    for name in ("at", "item"):
+        if table[name].null_count:
+            raise ValueError(f"column {name!r} has {table[name].null_count} empty values, expected one in every row")
+    ats = table["at"].combine_chunks().dictionary_encode()
+    names = pc.cast(table["item"], pa.string()).combine_chunks().dictionary_encode()
+    tick = np.argsort(pc.array_sort_indices(ats.dictionary).to_numpy())[ats.indices.to_numpy()]
+    item = names.indices.to_numpy()
+    values = np.full((len(ats.dictionary), len(names.dictionary)), np.nan)
+    cells = tick * values.shape[1] + item
+    if len(np.unique(cells)) < len(cells):
+        order = np.argsort(cells, kind="stable")
+        again = order[1:][np.diff(cells[order]) == 0].min()
+        raise ValueError(f"row {again + 1}: item {table['item'][again]} has a value at {table['at'][again]} already")
+    values[tick, item] = _numbers(table, "value")
+    return Trace(tuple(names.dictionary.to_pylist()), values)
+
+
+def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
+    column = table[name]
+    kind = column.type
+    if not (
+        pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    ):
+        raise ValueError(f"column {name!r} must hold numbers, got {kind}")
+    numbers: NDArray[np.float64] = pc.cast(column, pa.float64()).to_numpy()
+    return numbers
