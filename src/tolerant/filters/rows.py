@@ -47,7 +47,8 @@ class RowArrays(NamedTuple):
 class Rows:
     """Every query's constraint on the widths: row j says Σ a·W ≤ beta[j] over items[indptr[j]:indptr[j + 1]].
 
-    The coefficients a are above 0 and parallel to `items`; `query[j]` is the index of the query that row j comes from. Everything else is derived, when first asked for.
+    The coefficients a are above 0 and parallel to `items`; `query[j]` is the index of the query that row j comes from.
+    Everything else is derived, when first asked for.
     """
 
     n_items: int

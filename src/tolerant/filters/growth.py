@@ -1,0 +1,195 @@
+"""A boundary: burdens, targets, deviations, shrinking and growth (`specs/1-filters.md` §2.4).
+
+The pipeline and `simulate` use the same functions. What may be handed out is what is free under the *believed* widths:
+those that the sources' filters may still have (`specs/0-pipeline.md` §4). In `simulate` believed and granted are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tolerant.filters.rows import RowArrays, Rows
+from tolerant.filters.state import Flags, Floats, Integers
+from tolerant.filters.targets import deviate, improve
+from tolerant.kernels.compiled import compiled
+from tolerant.kernels.random import bits_at
+
+_LEAST = 1e-9
+"""Of an item's cap: a narrower width counts as this much in a burden, and growth by less is not worth a grant."""
+
+_TIE = 1e-10
+"""Of the largest deviation: two deviations that are this close are equal."""
+
+_HEAVIEST = 1e300
+"""A burden is at most this, so that sums of burdens are finite."""
+
+
+@dataclass(frozen=True, eq=False)
+class Boundary:
+    """What a boundary decided: the new widths, who of the items gets a grant, the rows' targets, the items' burdens."""
+
+    widths: Floats
+    granted: Flags
+    targets: Floats
+    burdens: Floats
+
+
+def boundary(
+    rows: Rows,
+    widths: Floats,
+    counts: Integers,
+    costs: Floats,
+    *,
+    period: float,
+    shrink: float,
+    targets: Floats | None,
+    key: np.uint64,
+    shrunk: Floats | None = None,
+    believed: Floats | None = None,
+    eligible: Flags | None = None,
+) -> Boundary:
+    """Steps 1 to 5 of a boundary. All arrays have one entry an item but `targets`, which has one a row.
+
+    widths, counts, costs: the width in force during the period, the updates received in it, the cost of one message.
+    period: its length in ticks. shrink: the fraction of its width that an adaptable item loses now.
+    targets: those of the last boundary, None if the rows have changed since.
+    key: of the random order of ties, made by `kernels.random.key_of(seed, shard, number of the boundary)`.
+    shrunk: the widths after the shrink, where the caller has them (to the bit, as the sources compute them).
+    believed: what the sources may have after the shrink, ≥ shrunk; infinite where unknown, then its rows give nothing.
+    eligible: who may grow now.
+
+    A grant gives the widest width for which every row still has Σ a·believed ≤ β.
+    """
+    if shrunk is None:
+        shrunk = np.where(rows.adaptable, widths * (1.0 - shrink), widths)
+    new = np.array(shrunk, np.float64)
+    old = np.ascontiguousarray(widths, np.float64)
+    may = rows.adaptable if eligible is None else np.ascontiguousarray(eligible, np.bool_)
+    asked = np.zeros(len(rows)) if targets is None else np.array(targets, np.float64)
+    if len(asked) != len(rows):
+        raise ValueError(f"targets must have one entry for each of the {len(rows)} rows, got {len(asked)}")
+    burdens, deviations = np.empty(rows.n_items), np.empty(rows.n_items)
+    granted = np.zeros(rows.n_items, np.bool_)
+    arrays = rows.arrays
+    burden(arrays, old, np.asarray(counts, np.int64), np.asarray(costs, np.float64), float(period), burdens)
+    improve(arrays, burdens, asked)
+    deviate(arrays, burdens, asked, deviations)
+    held = new.copy() if believed is None else np.maximum(believed, new)
+    grow(arrays, new, held, deviations, may, key, granted)
+    return Boundary(new, granted, asked, burdens)
+
+
+@compiled
+def burden(rows: RowArrays, widths: Floats, counts: Integers, costs: Floats, period: float, out: Floats) -> None:
+    """B = c·N / (T·W) of the adaptable items into `out`, 0 for others; for compiled code."""
+    for item in range(out.size):
+        out[item] = 0.0
+        if rows.adaptable[item] and counts[item] > 0:
+            width = max(widths[item], _LEAST * rows.caps[item])
+            out[item] = min(costs[item] * counts[item] / (period * width), _HEAVIEST)
+
+
+@compiled
+def grow(
+    rows: RowArrays,
+    widths: Floats,
+    believed: Floats,
+    deviations: Floats,
+    eligible: Flags,
+    key: np.uint64,
+    granted: Flags,
+) -> None:
+    """Hand out what is free, by decreasing deviation; changes widths, believed and granted. For compiled code."""
+    free, live = _free(rows, believed)
+    tie = _TIE * deviations.max() if deviations.size else 0.0
+    leading, rest = _candidates(rows, free, deviations, eligible, tie)
+    leading = leading[np.argsort(-deviations[leading])]
+    first = 0
+    while first < leading.size and live > 0:
+        last = first + 1
+        while last < leading.size and deviations[leading[first]] - deviations[leading[last]] <= tie:
+            last += 1
+        live = _grow_group(rows, leading[first:last], widths, believed, free, key, granted, live)
+        first = last
+    if live > 0:
+        _grow_group(rows, rest, widths, believed, free, key, granted, live)
+
+
+@compiled
+def _free(rows: RowArrays, believed: Floats) -> tuple[Floats, int]:
+    """What is left of each busy row's β, and how many of these rows have something left."""
+    free = np.full(rows.beta.size, np.inf)
+    live = 0
+    for busy in (rows.alone, rows.coupled):
+        for row in busy:
+            used = 0.0
+            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+                used += rows.coefficients[entry] * believed[rows.items[entry]]
+            free[row] = rows.beta[row] - used
+            live += free[row] > 0
+    return free, live
+
+
+@compiled
+def _candidates(
+    rows: RowArrays, free: Floats, deviations: Floats, eligible: Flags, tie: float
+) -> tuple[Integers, Integers]:
+    """The items that can grow: those with a deviation, and those with none."""
+    leading, rest = np.empty(deviations.size, np.int64), np.empty(deviations.size, np.int64)
+    n, m = 0, 0
+    for item in range(deviations.size):
+        if rows.adaptable[item] and eligible[item] and _room(rows, item, free)[0] > 0:
+            if deviations[item] > tie:
+                leading[n] = item
+                n += 1
+            else:
+                rest[m] = item
+                m += 1
+    return leading[:n], rest[:m]
+
+
+@compiled
+def _room(rows: RowArrays, item: int, free: Floats) -> tuple[float, int]:
+    """How much wider the item can be, and the row that says so."""
+    room, binding = np.inf, -1
+    for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
+        row = rows.item_rows[entry]
+        if free[row] / rows.item_coefficients[entry] < room:
+            room, binding = free[row] / rows.item_coefficients[entry], row
+    return room, binding
+
+
+@compiled
+def _grow_group(
+    rows: RowArrays,
+    group: Integers,
+    widths: Floats,
+    believed: Floats,
+    free: Floats,
+    key: np.uint64,
+    granted: Flags,
+    live: int,
+) -> int:
+    """Let tied items grow in random order; how many rows have something left."""
+    if group.size > 1:
+        order = np.empty(group.size, np.uint64)
+        for k in range(group.size):
+            order[k] = bits_at(key, np.uint64(group[k]))
+        group = group[np.argsort(order)]
+    for item in group:
+        if live == 0:
+            break
+        room, binding = _room(rows, item, free)
+        if room <= 0 or believed[item] + room - widths[item] <= _LEAST * rows.caps[item]:
+            continue
+        widths[item] = believed[item] = believed[item] + room
+        granted[item] = True
+        for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
+            row = rows.item_rows[entry]
+            # Exactly 0 where the item took all: rounding must not leave a row that looks alive.
+            left = 0.0 if row == binding else free[row] - rows.item_coefficients[entry] * room
+            live -= free[row] > 0 >= left
+            free[row] = left
+    return live
