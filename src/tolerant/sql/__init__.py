@@ -1,1 +1,113 @@
-"""…"""
+"""Statement text → typed statements, checked: what a person writes, what travels in the log, and what it amounts to.
+
+`parse` and `parse_many` read text; `encode` and `decode` carry statements through the log; a `Catalogue` folds them
+into the streams, tables and queries that there are; `matches` says whether a key satisfies a query's WHERE. Only the
+first two need sqlglot, and load it when they are called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tolerant.sql.catalogue import Catalogue, Outcome
+from tolerant.sql.errors import NotAvailable, StatementError
+from tolerant.sql.kinds import KINDS, Kind, kind_of
+from tolerant.sql.predicates import And, Between, Compare, In, Like, Not, Or, Parameter, Predicate, matches
+from tolerant.sql.render import render
+from tolerant.sql.statements import (
+    AggregateSelect,
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    Drop,
+    Select,
+    Show,
+    Statement,
+    Subscribe,
+    Unsubscribe,
+    Weight,
+    relations,
+)
+from tolerant.sql.wire import decode, encode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def parse(text: str, catalogue: Catalogue | None = None) -> Statement:
+    """The one statement that the text holds; with a catalogue also checked against it.
+
+    >>> parse("ALTER QUERY inbound WITHIN 3")
+    AlterQuery(name='inbound', within=3.0)
+
+    Raises:
+        StatementError: whatever is wrong, with line, column, what was found and what was expected.
+    """
+    from tolerant.sql.parser import parse
+
+    return parse(text, catalogue)
+
+
+def parse_many(text: str, catalogue: Catalogue | None = None) -> list[Statement]:
+    """The statements of a file, in order, each with its text and position.
+
+    With a catalogue each is checked as if those before it had been applied; the catalogue itself is left as it is.
+
+    Raises:
+        StatementError: the first thing that is wrong, with line, column, what was found and what was expected.
+    """
+    from tolerant.sql.parser import parse_many
+
+    return parse_many(text, catalogue)
+
+
+def with_weights(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str = ".") -> CreateQuery:
+    """The query with the weights that its table's file holds; as it is if it has none. Paths start at `base_dir`.
+
+    Raises:
+        StatementError: the file cannot be used; names the file, the row and the column.
+    """
+    from tolerant.sql.weights import with_weights
+
+    return with_weights(query, catalogue, base_dir)
+
+
+__all__ = [
+    "KINDS",
+    "AggregateSelect",
+    "AlterQuery",
+    "And",
+    "Between",
+    "Catalogue",
+    "Compare",
+    "CreateQuery",
+    "CreateStream",
+    "CreateTable",
+    "Drop",
+    "In",
+    "Kind",
+    "Like",
+    "Not",
+    "NotAvailable",
+    "Or",
+    "Outcome",
+    "Parameter",
+    "Predicate",
+    "Select",
+    "Show",
+    "Statement",
+    "StatementError",
+    "Subscribe",
+    "Unsubscribe",
+    "Weight",
+    "decode",
+    "encode",
+    "kind_of",
+    "matches",
+    "parse",
+    "parse_many",
+    "relations",
+    "render",
+    "with_weights",
+]

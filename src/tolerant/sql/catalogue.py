@@ -1,0 +1,283 @@
+"""What streams, tables and queries there are: a fold over statements, the same for everyone who reads the same log.
+
+The sender checks with it before it writes, the pipeline's driver and every shard when they read; since it depends on
+nothing but the statements and their order, they agree, and of two senders that use one name the second is refused
+everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tolerant.sql.errors import NotAvailable, StatementError
+from tolerant.sql.kinds import KINDS, kind_of
+from tolerant.sql.refusals import conflict, how_to_change, in_use, unknown
+from tolerant.sql.render import number, render
+from tolerant.sql.statements import (
+    AggregateSelect,
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    Drop,
+    Show,
+    Statement,
+    Subscribe,
+    Unsubscribe,
+    relations,
+)
+from tolerant.streams import Stream
+
+UNCHANGED = "unchanged"
+"""The message of a statement that says what already holds."""
+
+_TABLE_FILES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a statement: whether it was accepted, what to tell its sender, and whether it changed anything."""
+
+    accepted: bool
+    message: str
+    changed: bool = False
+
+
+class Catalogue:
+    """The streams, tables and queries that the statements applied so far have left standing, by name.
+
+    >>> from tolerant.sql import parse
+    >>> catalogue = Catalogue()
+    >>> catalogue.apply(parse("CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host)")).message
+    'stream traffic created'
+    >>> catalogue.apply(parse("CREATE QUERY load AS SELECT AVG(rate) FROM trafic WITHIN 5"))
+    Outcome(accepted=False, message='there is no stream trafic; did you mean traffic?', changed=False)
+    """
+
+    def __init__(self, statements: Iterable[Statement] = ()) -> None:
+        self.streams: dict[str, Stream] = {}
+        self.tables: dict[str, CreateTable] = {}
+        self.queries: dict[str, CreateQuery] = {}
+        for statement in statements:
+            self.apply(statement)
+
+    def apply(self, statement: Statement) -> Outcome:
+        """Take the next statement of the log; one that cannot be used is refused, and changes nothing."""
+        try:
+            self.check(statement)
+            if isinstance(statement, CreateQuery) and _lacks_weights(statement):
+                raise StatementError("the weights are missing: the sender fills them in with with_weights")
+        except StatementError as error:
+            return Outcome(False, error.reason + (f"; {error.hint}" if error.hint else ""))
+        if self._holds(statement):
+            return Outcome(True, UNCHANGED)
+        return Outcome(True, self.record(statement), changed=True)
+
+    def check(self, statement: Statement) -> None:
+        """Raise StatementError (NotAvailable among them) if the statement could not be accepted now."""
+        match statement:
+            case CreateStream():
+                self._check_stream(statement.stream)
+            case CreateTable():
+                self._check_table(statement)
+            case CreateQuery():
+                self._check_query(statement)
+            case AlterQuery():
+                self._check_alter(statement)
+            case Drop():
+                self._check_drop(statement)
+            case Subscribe() | Unsubscribe():
+                self._known_query(statement.name)
+                raise NotAvailable(
+                    f"subscriptions are not available yet: {statement.name} is read as it is, by everyone",
+                    about=(statement.name,),
+                )
+            case _:
+                raise StatementError(f"{type(statement).__name__} is answered at once, and changes nothing")
+
+    def record(self, statement: Statement) -> str:
+        """Make it so, unchecked, and say what was done."""
+        match statement:
+            case CreateStream(stream):
+                self.streams[stream.name] = stream
+                return f"stream {stream.name} created"
+            case CreateTable():
+                self.tables[statement.name] = statement
+                return f"table {statement.name} created"
+            case CreateQuery():
+                self.queries[statement.name] = statement
+                return f"query {statement.name} created"
+            case AlterQuery(name, within):
+                old = self.queries[name]
+                if isinstance(old.select, AggregateSelect):
+                    self.queries[name] = replace(old, select=replace(old.select, within=within))
+                return f"query {name} altered: WITHIN {number(within)}"
+            case Drop(what, name):
+                {"query": self.queries, "stream": self.streams, "table": self.tables}[what].pop(name)  # type: ignore[attr-defined]
+                return f"{what} {name} dropped"
+            case _:
+                raise ValueError(f"{type(statement).__name__} changes nothing")
+
+    def statements(self) -> list[Statement]:
+        """Statements that, applied in order to an empty catalogue, make this one."""
+        return [*map(CreateStream, self.streams.values()), *self.tables.values(), *self.queries.values()]
+
+    def copy(self) -> Catalogue:
+        """Another catalogue with the same content."""
+        other = Catalogue()
+        other.streams, other.tables, other.queries = dict(self.streams), dict(self.tables), dict(self.queries)
+        return other
+
+    def show(self, show: Show) -> list[str]:
+        """The statements that would create what there is of a kind, one each, by name."""
+        held: dict[str, list[Statement]] = {
+            "streams": [CreateStream(stream) for stream in self.streams.values()],
+            "tables": list(self.tables.values()),
+            "queries": list(self.queries.values()),
+        }
+        return [render(statement) for statement in sorted(held[show.what], key=lambda statement: statement.about)]
+
+    def stream_of(self, select: AggregateSelect) -> Stream:
+        """The stream that an aggregate is over."""
+        if select.stream in self.tables and select.stream not in self.streams:
+            other = select.weight.table if select.weight else ""
+            raise StatementError(
+                f"expected a stream, found the table {select.stream}",
+                expected="a stream",
+                found=f"table {select.stream}",
+                hint=f"put the stream first: FROM {other} JOIN {select.stream}" if other in self.streams else "",
+                about=("FROM", select.stream),
+            )
+        if select.stream not in self.streams:
+            raise unknown("stream", select.stream, [*self.streams, *self.tables], "FROM", select.stream)
+        return self.streams[select.stream]
+
+    def table(self, name: str) -> CreateTable:
+        """The table of this name."""
+        if name in self.streams:
+            raise StatementError(f"expected a table, found the stream {name}", expected="a table", about=("FROM", name))
+        if name not in self.tables:
+            raise unknown("table", name, self.tables, "FROM", name)
+        return self.tables[name]
+
+    def queries_over(self, relation: str) -> list[CreateQuery]:
+        """The queries that read a stream or table, in the order they were created."""
+        return [query for query in self.queries.values() if relation in relations(query.select)]
+
+    def _holds(self, statement: Statement) -> bool:
+        match statement:
+            case CreateStream(stream):
+                return self.streams.get(stream.name) == stream
+            case CreateTable():
+                return self.tables.get(statement.name) == statement
+            case CreateQuery():
+                return self.queries.get(statement.name) == statement
+            case AlterQuery(name, within):
+                select = self.queries[name].select
+                return isinstance(select, AggregateSelect) and select.within == within
+            case _:
+                return False
+
+    def _check_stream(self, stream: Stream) -> None:
+        if self.streams.get(stream.name) == stream:
+            return
+        if stream.name in self.streams:
+            raise conflict("stream", stream.name, render(CreateStream(self.streams[stream.name])))
+        if stream.name in self.tables:
+            raise StatementError(f"{stream.name} is the name of a table", about=("STREAM", stream.name))
+        for kind in KINDS:
+            if kind.feeds(stream) and not kind.available:
+                raise kind.not_available("FROM")
+        if stream.uri is not None and stream.uri.startswith("kafka://"):
+            raise NotAvailable(
+                "streams that are read from kafka are not available yet",
+                hint="without FROM a stream is fed by edge sources, through the log",
+                about=("FROM",),
+            )
+        if stream.uri is not None and not any(kind.feeds(stream) for kind in KINDS):
+            raise StatementError(
+                f"a stream cannot be read from {stream.uri!r}",
+                expected="'http://host/path/{key}' or 'network.toml'",
+                found=repr(stream.uri),
+                hint="without FROM a stream is fed by edge sources, through the log",
+                about=("FROM",),
+            )
+
+    def _check_table(self, table: CreateTable) -> None:
+        if self.tables.get(table.name) == table:
+            return
+        if table.name in self.tables:
+            raise conflict("table", table.name, render(self.tables[table.name]))
+        if table.name in self.streams:
+            raise StatementError(f"{table.name} is the name of a stream", about=("TABLE", table.name))
+        if table.uri is not None and not table.uri.lower().endswith(_TABLE_FILES):
+            raise StatementError(
+                f"a table cannot be read from {table.uri!r}",
+                expected="'file.csv' or 'file.parquet'",
+                found=repr(table.uri),
+                about=("FROM",),
+            )
+
+    def _check_query(self, query: CreateQuery) -> None:
+        held = self.queries.get(query.name)
+        if held is not None:
+            self._check_same(held, query)
+            return
+        for relation in relations(query.select):
+            if relation not in self.streams and relation not in self.tables:
+                what = (
+                    "stream"
+                    if isinstance(query.select, AggregateSelect) and relation == query.select.stream
+                    else "table"
+                )
+                raise unknown(what, relation, [*self.streams, *self.tables], "FROM", relation)
+        kind = kind_of(query.select, self)
+        if not kind.available:
+            raise kind.not_available("QUERY", query.name)
+        if query.parameters:
+            raise NotAvailable(
+                f"templates are not available yet: {query.name} has parameters", about=("QUERY", query.name)
+            )
+        kind.check(query, self)
+
+    def _check_same(self, held: CreateQuery, query: CreateQuery) -> None:
+        if _without_weights(held) != _without_weights(query):
+            raise conflict(
+                "query", query.name, render(held), how_to_change(_without_weights(held), _without_weights(query))
+            )
+        if not _lacks_weights(query) and held != query:
+            raise conflict("query", query.name, f"{render(held)}, with other weights")
+
+    def _check_alter(self, alter: AlterQuery) -> None:
+        query = self._known_query(alter.name)
+        if not isinstance(query.select, AggregateSelect):
+            raise StatementError(f"query {alter.name} has no tolerance to alter", about=("QUERY", alter.name))
+
+    def _check_drop(self, drop: Drop) -> None:
+        if drop.what == "query":
+            self._known_query(drop.name)
+            return
+        held = self.streams if drop.what == "stream" else self.tables
+        if drop.name not in held:
+            raise unknown(drop.what, drop.name, held, "DROP", drop.name)
+        users = [query.name for query in self.queries_over(drop.name)]
+        if users:
+            raise in_use(drop.what, drop.name, users)
+
+    def _known_query(self, name: str) -> CreateQuery:
+        if name not in self.queries:
+            raise unknown("query", name, self.queries, name)
+        return self.queries[name]
+
+
+def _lacks_weights(query: CreateQuery) -> bool:
+    select = query.select
+    return isinstance(select, AggregateSelect) and select.weight is not None and select.weight.values is None
+
+
+def _without_weights(query: CreateQuery) -> CreateQuery:
+    select = query.select
+    if not isinstance(select, AggregateSelect) or select.weight is None:
+        return query
+    return replace(query, select=replace(select, weight=replace(select.weight, values=None)))

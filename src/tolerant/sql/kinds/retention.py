@@ -1,0 +1,37 @@
+"""Retention: a join of two tables that only grow, with memory for n rows; `KEEP n ROWS`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tolerant.sql.errors import StatementError
+from tolerant.sql.kinds.kind import Kind, allow_clauses, sides
+from tolerant.sql.shape import Shape
+from tolerant.sql.statements import KeepJoinSelect, Select
+
+if TYPE_CHECKING:
+    from tolerant.sql.catalogue import Catalogue
+
+
+def _recognise(shape: Shape) -> Select | None:
+    if shape.clauses.keep is None:
+        return None
+    allow_clauses(shape, ("keep",), "a join with KEEP")
+    plain = shape.star and not (shape.distinct or shape.group_by or shape.aggregates or shape.bands or shape.where)
+    if not plain or len(shape.relations) != 2 or len(shape.equalities) != 1:
+        raise StatementError(
+            "KEEP belongs to SELECT * from a join of two tables on equality of a column of each",
+            expected="SELECT * FROM r JOIN s ON r.b = s.b KEEP n ROWS",
+            found="another select",
+            span=shape.clauses.spans.get("keep"),
+        )
+    left, right = shape.relations
+    on = sides(shape, shape.equalities[0].left, shape.equalities[0].right)
+    return KeepJoinSelect(left, right, on, shape.clauses.keep)
+
+
+def _covers(select: Select, catalogue: Catalogue) -> bool:
+    return isinstance(select, KeepJoinSelect)
+
+
+KIND = Kind("retention", "joins with memory for some rows", False, _covers, _recognise)

@@ -1,0 +1,47 @@
+"""The reasons for which a catalogue refuses a statement that is right in itself."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tolerant.sql.errors import StatementError
+from tolerant.sql.names import quoted
+from tolerant.sql.render import number
+from tolerant.sql.statements import AggregateSelect, CreateQuery
+
+
+def unknown(what: str, name: str, known: Iterable[str], *about: str) -> StatementError:
+    """Nothing goes by this name."""
+    close = difflib.get_close_matches(name, known, n=1)
+    plural = "QUERIES" if what == "query" else f"{what.upper()}S"
+    hint = f"did you mean {close[0]}?" if close else f"SHOW {plural} says which there are"
+    return StatementError(f"there is no {what} {name}", expected=f"a {what}", found=name, hint=hint, about=about)
+
+
+def conflict(what: str, name: str, held: str, hint: str = "") -> StatementError:
+    """Something else goes by this name."""
+    return StatementError(
+        f"{what} {name} exists, and is another: {held}",
+        expected=held,
+        hint=hint or f"DROP {what.upper()} {quoted(name)} first, or take another name",
+        about=(what.upper(), name),
+    )
+
+
+def in_use(what: str, name: str, users: list[str]) -> StatementError:
+    """Queries read it."""
+    drops = "; ".join(f"DROP QUERY {quoted(user)}" for user in users)
+    return StatementError(
+        f"{what} {name} is used by {', '.join(users)}", hint=f"drop first: {drops}", about=("DROP", name)
+    )
+
+
+def how_to_change(held: CreateQuery, query: CreateQuery) -> str:
+    """The statement that makes `held` into `query`, if there is one: ALTER changes the tolerance alone."""
+    if isinstance(held.select, AggregateSelect) and isinstance(query.select, AggregateSelect):
+        within = query.select.within
+        if replace(held, select=replace(held.select, within=within)) == query:
+            return f"ALTER QUERY {quoted(query.name)} WITHIN {number(within)}"
+    return ""

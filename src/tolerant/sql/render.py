@@ -1,0 +1,191 @@
+"""Statements as SQL again, in one way each: `parse(render(statement)) == statement`."""
+
+from __future__ import annotations
+
+from tolerant.sql.durations import duration_text
+from tolerant.sql.names import quoted
+from tolerant.sql.predicates import And, Between, Compare, In, Like, Not, Operand, Or, Parameter, Predicate
+from tolerant.sql.statements import (
+    AggregateSelect,
+    AlterQuery,
+    BandJoinSelect,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    Drop,
+    EqualityJoinSelect,
+    KeepJoinSelect,
+    Range,
+    RangeAggregateSelect,
+    RangeSelect,
+    Select,
+    Show,
+    Statement,
+    Subscribe,
+    Unsubscribe,
+    ViewSelect,
+)
+from tolerant.streams import Column, KeyPart, Stream, StreamOptions
+
+
+def render(statement: Statement) -> str:
+    """The statement as one line of SQL, keywords in capitals, without the closing semicolon.
+
+    >>> from tolerant.sql import parse
+    >>> render(parse("create query load as select avg( rate ) from traffic where kind='in' within 5.0"))
+    "CREATE QUERY load AS SELECT AVG(rate) FROM traffic WHERE kind = 'in' WITHIN 5"
+    """
+    match statement:
+        case CreateStream(stream):
+            return _definition("STREAM", stream.name, stream.columns, stream.key, stream.uri) + _options(stream)
+        case CreateTable(name, columns, key, uri):
+            return _definition("TABLE", name, columns, key, uri)
+        case CreateQuery(name, parameters, select):
+            arguments = f"({', '.join(map(quoted, parameters))})" if parameters else ""
+            return f"CREATE QUERY {quoted(name)}{arguments} AS {select_text(select)}"
+        case AlterQuery(name, within):
+            return f"ALTER QUERY {quoted(name)} WITHIN {number(within)}"
+        case Drop(what, name):
+            return f"DROP {what.upper()} {quoted(name)}"
+        case Subscribe(name, values, uri) | Unsubscribe(name, values, uri):
+            given = f" FROM {constant(uri)}" if uri is not None else f"({', '.join(map(constant, values))})"
+            return f"{statement.kind.upper()} {quoted(name)}{given}"
+        case Show(what):
+            return f"SHOW {what.upper()}"
+        case _:
+            raise ValueError(f"not a statement: {statement!r}")
+
+
+def select_text(select: Select) -> str:
+    """The select and its clauses."""
+    match select:
+        case AggregateSelect():
+            return _aggregate(select)
+        case RangeSelect(relation, ranges):
+            return f"SELECT * FROM {quoted(relation)} WHERE {' AND '.join(_range(where) for where in ranges)}"
+        case RangeAggregateSelect(relation, fn, column, where):
+            argument = "*" if column is None else quoted(column)
+            what = f"DISTINCT {argument}" if fn == "distinct" else f"{fn.upper()}({argument})"
+            return f"SELECT {what} FROM {quoted(relation)} WHERE {_range(where)}"
+        case EqualityJoinSelect():
+            ranges_text = f"{_range(select.left_range, select.left)} AND {_range(select.right_range, select.right)}"
+            return f"{_equality_join(select)} WHERE {ranges_text}"
+        case KeepJoinSelect():
+            return f"{_equality_join(select)} KEEP {select.rows} ROWS"
+        case BandJoinSelect(left, right, (one, other), low, high):
+            difference = f"{quoted(right)}.{quoted(other)} - {quoted(left)}.{quoted(one)}"
+            between = f"{difference} BETWEEN {_operand(low)} AND {_operand(high)}"
+            return f"SELECT * FROM {quoted(left)} JOIN {quoted(right)} ON {between}"
+        case ViewSelect(sql, _, refresh):
+            return f"{sql} REFRESH WITHIN '{duration_text(refresh)}'"
+
+
+def predicate_text(predicate: Predicate, qualifier: str = "") -> str:
+    """The predicate as SQL; `qualifier` goes before each column."""
+    match predicate:
+        case And(parts):
+            return " AND ".join(_nested(part, qualifier) for part in parts)
+        case Or(parts):
+            return " OR ".join(_nested(part, qualifier) for part in parts)
+        case Not(part):
+            return f"NOT {_nested(part, qualifier)}"
+        case Compare(column, op, value):
+            return f"{qualifier}{quoted(column)} {op} {_operand(value)}"
+        case In(column, values):
+            return f"{qualifier}{quoted(column)} IN ({', '.join(map(_operand, values))})"
+        case Between(column, low, high):
+            return f"{qualifier}{quoted(column)} BETWEEN {_operand(low)} AND {_operand(high)}"
+        case Like(column, pattern, escape):
+            suffix = "" if escape == "\\" else f" ESCAPE {constant(escape)}"
+            return f"{qualifier}{quoted(column)} LIKE {constant(pattern)}{suffix}"
+
+
+def constant(value: KeyPart) -> str:
+    r"""A constant as SQL.
+
+    >>> constant("it's"), constant(5.0), constant(-7), constant(True)
+    ("'it\\'s'", '5', '-7', 'TRUE')
+    """
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return repr(value)
+
+
+def number(value: float) -> str:
+    """A number that is a float wherever it is read, so that whole ones need no point.
+
+    >>> number(5.0), number(0.25), number(1e300)
+    ('5', '0.25', '1e+300')
+    """
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _operand(operand: Operand) -> str:
+    return quoted(operand.name) if isinstance(operand, Parameter) else constant(operand)
+
+
+def _nested(predicate: Predicate, qualifier: str) -> str:
+    text = predicate_text(predicate, qualifier)
+    return f"({text})" if isinstance(predicate, And | Or | Not) else text
+
+
+def _range(where: Range, relation: str = "") -> str:
+    qualifier = f"{quoted(relation)}." if relation else ""
+    return predicate_text(Between(where.column, where.low, where.high), qualifier)
+
+
+def _equality_join(select: EqualityJoinSelect | KeepJoinSelect) -> str:
+    left, right, (one, other) = quoted(select.left), quoted(select.right), select.on
+    return f"SELECT * FROM {left} JOIN {right} ON {left}.{quoted(one)} = {right}.{quoted(other)}"
+
+
+def _aggregate(select: AggregateSelect) -> str:
+    stream = quoted(select.stream)
+    qualifier = f"{stream}." if select.weight else ""
+    argument = "*" if select.column is None else qualifier + quoted(select.column)
+    if select.weight:
+        argument += f" * {quoted(select.weight.table)}.{quoted(select.weight.column)}"
+    if select.factor != 1.0:
+        argument = f"{number(select.factor)} * {argument}"
+    groups = [qualifier + quoted(column) for column in select.group_by]
+    parts = [f"SELECT {', '.join([*groups, f'{select.fn.upper()}({argument})'])} FROM {stream}"]
+    if select.weight:
+        table = quoted(select.weight.table)
+        pairs = (f"{stream}.{quoted(one)} = {table}.{quoted(other)}" for one, other in select.weight.on)
+        parts.append(f"JOIN {table} ON {' AND '.join(pairs)}")
+    if select.where is not None:
+        parts.append(f"WHERE {predicate_text(select.where, qualifier)}")
+    if groups:
+        parts.append(f"GROUP BY {', '.join(groups)}")
+    parts.append(f"WITHIN {number(select.within)}")
+    if select.fidelity != 1.0:
+        parts.append(f"FIDELITY {number(select.fidelity)}")
+    if select.otherwise != "widen":
+        parts.append(f"OTHERWISE {select.otherwise.upper()}")
+    return " ".join(parts)
+
+
+def _definition(what: str, name: str, columns: tuple[Column, ...], key: tuple[str, ...], uri: str | None) -> str:
+    listed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+    source = "" if uri is None else f" FROM {constant(uri)}"
+    return f"CREATE {what} {quoted(name)} ({listed}) KEY ({', '.join(map(quoted, key))}){source}"
+
+
+def _options(stream: Stream) -> str:
+    """The options that are not the default; none: nothing."""
+    options, usual = stream.options, StreamOptions()
+    texts = {
+        "tick": constant(duration_text(options.tick)),
+        "period": str(options.period),
+        "latency": constant(duration_text(options.latency)),
+        "lease": constant(duration_text(options.lease)),
+        "shrink": number(options.shrink),
+        "policy": constant(options.policy),
+        "shards": str(options.shards),
+        "shard": "" if options.shard is None else quoted(options.shard),
+        "retention": constant(duration_text(options.retention)),
+    }
+    given = [f"{name} = {text}" for name, text in texts.items() if getattr(options, name) != getattr(usual, name)]
+    return f" WITH ({', '.join(given)})" if given else ""

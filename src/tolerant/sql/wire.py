@@ -1,0 +1,147 @@
+"""Statements as JSON text, as they travel in the log: `decode(encode(statement)) == statement`.
+
+What a statement means travels, not how it was written: text and position are left behind (the log's row has the text
+beside). Every field is written out, so that a default that changes in a later release changes no statement that is in
+a log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from functools import cache
+from typing import Any
+
+from tolerant.sql import statements
+from tolerant.sql.statements import Statement
+
+_TAG = "type"
+
+_STATEMENTS = {
+    cls.__name__: cls
+    for cls in (
+        statements.CreateStream,
+        statements.CreateTable,
+        statements.CreateQuery,
+        statements.AlterQuery,
+        statements.Drop,
+        statements.Subscribe,
+        statements.Unsubscribe,
+        statements.Show,
+    )
+}
+
+
+def encode(statement: Statement) -> str:
+    """The statement as one line of JSON.
+
+    >>> encode(statements.AlterQuery("inbound", 3.0))
+    '{"type":"AlterQuery","name":"inbound","within":3.0}'
+    """
+    return json.dumps(_plain(statement), separators=(",", ":"), allow_nan=False)
+
+
+def decode(text: str) -> Statement:
+    """The statement that `encode` wrote.
+
+    Raises:
+        ValueError: the text is not an encoded statement; says where in it.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+        if not isinstance(value, dict) or str(value.get(_TAG)) not in _STATEMENTS:
+            raise ValueError(f"expected an object with {_TAG!r} one of {', '.join(_STATEMENTS)}")
+        statement = _record(_STATEMENTS[str(value[_TAG])], value, "statement")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not an encoded statement: {error}") from error
+    return typing.cast(Statement, statement)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number")
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value):
+        fields = (f.name for f in dataclasses.fields(value) if f.compare)
+        return {_TAG: type(value).__name__} | {name: _plain(getattr(value, name)) for name in fields}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.compare}
+
+
+def _record(cls: type, value: object, path: str) -> object:
+    if not isinstance(value, dict) or value.get(_TAG) != cls.__name__:
+        raise ValueError(f"{path}: expected {cls.__name__}")
+    hints = _hints(cls)
+    unknown = [name for name in value if name not in hints and name != _TAG]
+    if unknown:
+        raise ValueError(f"{path}: {cls.__name__} has no field {unknown[0]!r}")
+    try:
+        return cls(**{name: _typed(hints[name], value[name], f"{path}.{name}") for name in hints if name in value})
+    except TypeError as error:  # a field without default is missing
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _typed(hint: Any, value: object, path: str) -> object:
+    """The value as the hint wants it."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _alternative(typing.get_args(hint), value, path)
+    if origin is tuple:
+        return _tuple(typing.get_args(hint), value, path)
+    if origin is typing.Literal:
+        if value in typing.get_args(hint):
+            return value
+    elif dataclasses.is_dataclass(hint):
+        return _record(typing.cast(type, hint), value, path)
+    elif hint is float and type(value) in (int, float):
+        return _finite(typing.cast(float, value), path)
+    elif type(value) is hint:  # exactly: a truth value is no integer here
+        return value
+    raise ValueError(f"{path}: expected {getattr(hint, '__name__', hint)}, found {value!r:.80}")
+
+
+def _finite(value: float, path: str) -> float:
+    try:
+        if math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise ValueError(f"{path}: expected a finite number")
+
+
+def _alternative(choices: tuple[Any, ...], value: object, path: str) -> object:
+    if isinstance(value, dict):
+        named: dict[object, type] = {
+            c.__name__: c for c in choices if isinstance(c, type) and dataclasses.is_dataclass(c)
+        }
+        tag = value.get(_TAG)
+        if isinstance(tag, str) and tag in named:
+            return _record(named[tag], value, path)
+    elif value is None and type(None) in choices:
+        return None
+    elif isinstance(value, list):
+        return _tuple(next((typing.get_args(c) for c in choices if typing.get_origin(c) is tuple), ()), value, path)
+    elif type(value) in choices:
+        return _finite(value, path) if isinstance(value, float) else value
+    elif float in choices and type(value) is int:
+        return _finite(value, path)
+    raise ValueError(f"{path}: unexpected {value!r:.80}")
+
+
+def _tuple(hints: tuple[Any, ...], value: object, path: str) -> object:
+    if not isinstance(value, list) or not hints:
+        raise ValueError(f"{path}: expected a list, found {value!r:.80}")
+    if hints[-1] is Ellipsis:
+        return tuple(_typed(hints[0], part, f"{path}[{i}]") for i, part in enumerate(value))
+    if len(value) != len(hints):
+        raise ValueError(f"{path}: expected {len(hints)} parts, found {len(value)}")
+    return tuple(_typed(hint, part, f"{path}[{i}]") for i, (hint, part) in enumerate(zip(hints, value, strict=True)))
