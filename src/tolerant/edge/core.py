@@ -1,0 +1,263 @@
+"""The source's side of the protocol as a pure state machine: no threads, no clock, no I/O (`specs/0-pipeline.md` §2,
+§4).
+
+Time is passed in, rows come out of `drain`. What the rest of the system relies on:
+
+- `at` never goes back, and a row drained later has a greater `at` than every `through` drained before.
+- A boundary pT is done before anything is stamped later than pT; what it sends is stamped pT + 1.
+- A last offered value is never outside its filter: widths that shrink are applied again, by the source itself.
+- The newest version of a grant counts, from its arrival but not before its `since`; older ones are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.edge.bank import FilterBank, FilterState
+from tolerant.edge.outbox import Outbox
+from tolerant.kernels.decay import boundaries_passed
+from tolerant.streams import StreamOptions
+from tolerant.transport.rows import NO_TIME, Grant
+
+_NOBODY = np.array([-1])
+
+
+class SourceCore:
+    """The items of one source in one epoch.
+
+    Items are named by their key text, and addressed by the handle that `register` gives. All times are microseconds
+    of the source's own clock; `now` may step back, `at` does not.
+
+    >>> core = SourceCore("web-1", 1, StreamOptions())
+    >>> in_, out = core.register(["in", "out"])
+    >>> core.offer(np.array([in_, out]), np.array([1.0, 2.0]), now=5)
+    5
+    >>> core.drain().column("kind").to_pylist()
+    ['hello', 'hello']
+    """
+
+    def __init__(self, source: str, epoch: int, options: StreamOptions) -> None:
+        self.source = source
+        self.epoch = epoch
+        self.clock = NO_TIME
+        """The stamp of what happened last."""
+        self.watch: Callable[[int, NDArray[np.int64]], None] | None = None
+        """Called with (at, handles) whenever filters were recentred or given another grant, for audits."""
+        self._period = options.boundary
+        self._beat_after = max(1, options.lease // 3)
+        self._bank = FilterBank()
+        self._keys: list[str] = []
+        self._handles: dict[str, int] = {}
+        self._outbox = Outbox(source, epoch)
+        self._newest: dict[str, Grant] = {}  # of every item of the stream, known here or not
+        self._pending: dict[int, Grant] = {}  # newest, but its `since` has not come
+        self._through = NO_TIME
+        self._passed = 0
+        self._said = NO_TIME
+        self._count = 0
+
+    # -- what the application does ------------------------------------------------------------------------------
+
+    def register(self, keys: Iterable[str]) -> NDArray[np.int64]:
+        """The handles of these items, known ones or new; nothing is sent before an item's first value."""
+        keys = list(keys)
+        new = [key for key in dict.fromkeys(keys) if key not in self._handles]
+        for key, handle in zip(new, self._bank.add(len(new)).tolist(), strict=True):
+            self._handles[key] = handle
+            self._keys.append(key)
+        return np.array([self._handles[key] for key in keys], np.int64)
+
+    def offer(self, handles: NDArray[np.int64], values: NDArray[np.float64], now: int) -> int:
+        """Take the items' new values; what has to be sent waits in `drain`. The stamp they got.
+
+        All values of one call are of one moment; of a repeated handle the last one counts.
+
+        Raises:
+            ValueError: a handle is unknown, or a value not a finite number; nothing of the call was taken.
+        """
+        self._check(handles, values)
+        at = self._stamp(now)
+        passed = self._bank.offer(handles, values)
+        if len(passed):
+            known = self._bank.known[passed]
+            self._begin(passed[~known], at)
+            self._send("update", passed[known], at)
+        return at
+
+    def remove(self, handle: int, now: int) -> int:
+        """The item exists no more; the stamp of that. Its handle stays good: a new value makes it exist again."""
+        if not 0 <= handle < self._bank.size or not self._bank.known[handle]:
+            raise ValueError("an item can be removed only while it has a value")
+        at = self._stamp(now)
+        self._send("gone", np.array([handle]), at)
+        self._bank.forget(handle)
+        self._pending.pop(handle, None)
+        self._count -= 1
+        return at
+
+    # -- what time and the pipeline do --------------------------------------------------------------------------
+
+    def advance(self, now: int) -> None:
+        """Let time pass: boundaries, grants whose time has come, and a beat when nothing was sent for a third of the
+        lease.
+        """
+        if now <= self.clock:
+            return
+        self._reach(now)
+        if self._count and now - self._said >= self._beat_after:
+            self._outbox.add("beat", _NOBODY, now, np.zeros(1), np.zeros(1, np.int64))
+            self._said = now
+
+    def grant(self, grants: Sequence[Grant], now: int) -> None:
+        """Take grants as they arrive, in any order, repeated or not; those of items of other sources do no harm."""
+        fresh: dict[int, Grant] = {}
+        for grant in grants:
+            newest = self._newest.get(grant.item)
+            if newest is not None and grant.version < newest.version:
+                continue
+            self._newest[grant.item] = grant
+            handle = self._handles.get(grant.item)
+            if handle is not None and self._bank.known[handle]:
+                fresh[handle] = grant
+        if fresh:
+            at = self._stamp(now)
+            self._enforce({h: g for h, g in fresh.items() if g.since <= at}, at)
+            self._pending.update({h: g for h, g in fresh.items() if g.since > at})
+
+    def due(self) -> int | None:
+        """The time at which `advance` has to be called at the latest; None: there is nothing to wait for."""
+        if not self._count:
+            return None
+        boundary = (self._passed + 1) * self._period + 1
+        return min([boundary, self._said + self._beat_after, *(grant.since for grant in self._pending.values())])
+
+    # -- what comes out -----------------------------------------------------------------------------------------
+
+    def drain(self) -> pa.RecordBatch | None:
+        """The rows said since the last call, in order, for one append; None: none. Appends must be made in this
+        order.
+        """
+        if not len(self._outbox):
+            return None
+        self._through = self.clock
+        return self._outbox.take(self._keys, self.clock)
+
+    def __len__(self) -> int:
+        """How many rows wait to be drained."""
+        return len(self._outbox)
+
+    def key(self, handle: int) -> str:
+        """The key text of a handle."""
+        return self._keys[handle]
+
+    def items(self) -> list[str]:
+        """The keys of all items that have a value now."""
+        return [self._keys[handle] for handle in np.flatnonzero(self._bank.known[: self._bank.size]).tolist()]
+
+    def filter_of(self, key: str) -> FilterState | None:
+        """The filter of an item as it stands at `clock`; None while it has no value."""
+        handle = self._handles.get(key)
+        return None if handle is None else self._bank.state(handle)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _check(self, handles: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        if len(handles) != len(values):
+            raise ValueError(f"items and values must be of one length, got {len(handles)} and {len(values)}")
+        if len(handles) and not 0 <= handles.min() <= handles.max() < self._bank.size:
+            raise ValueError(f"handles must be those that register gave, from 0 up to {self._bank.size - 1}")
+        finite = np.isfinite(values)
+        if not finite.all():
+            where = int(np.argmin(finite))
+            raise ValueError(
+                f"values must be finite, got {values[where]} for item {self._keys[handles[where]]!r}, "
+                f"at position {where}"
+            )
+
+    def _stamp(self, now: int) -> int:
+        # Equal stamps are one transaction; but what was drained has said "everything through this stamp".
+        steps_back = now < self.clock or now <= self._through
+        at = self.clock + 1 if steps_back else now
+        self._reach(at)
+        return at
+
+    def _reach(self, at: int) -> None:
+        target = boundaries_passed(at, self._period)
+        if self.clock == NO_TIME:
+            self._passed, self._said = target, at
+        while self._passed < target:
+            idle = not self._pending and not self._bank.can_leave()
+            self._passed = target if idle else self._passed + 1
+            self._boundary(self._passed * self._period + 1)
+        self.clock = at
+        self._enforce_pending(at)
+
+    def _boundary(self, moment: int) -> None:
+        self.clock = moment
+        self._bank.decay(self._passed)
+        self._enforce_pending(moment)
+        self._reapply(moment)
+
+    def _reapply(self, moment: int) -> None:
+        """Apply all filters again after a shrink. Without this step the promise breaks."""
+        self._send("update", self._bank.outside(), moment)
+
+    def _enforce_pending(self, at: int) -> None:
+        if self._pending:
+            due = {handle: grant for handle, grant in self._pending.items() if grant.since <= at}
+            self._enforce(due, at)
+
+    def _enforce(self, grants: dict[int, Grant], at: int) -> None:
+        """Put grants of items that have a value in force; acknowledge those that ask for it."""
+        if not grants:
+            return
+        for handle in grants:
+            self._pending.pop(handle, None)
+        handles = np.array(list(grants), np.int64)
+        self._put_in_force(handles, list(grants.values()))
+        confirm = np.array([grant.confirm for grant in grants.values()])
+        asked = self._bank.recentre(handles[confirm])
+        self._send("ack", asked, at)
+        self._send("update", self._bank.outside(handles[~confirm]), at)
+        if self.watch:
+            self.watch(at, handles)
+
+    def _put_in_force(self, handles: NDArray[np.int64], grants: Sequence[Grant]) -> None:
+        self._bank.enforce(
+            handles,
+            np.array([grant.width for grant in grants]),
+            np.array([grant.shrink for grant in grants]),
+            np.array([boundaries_passed(grant.since, self._period) for grant in grants], np.int64),
+            np.array([grant.version for grant in grants], np.int64),
+            self._passed,
+        )
+
+    def _begin(self, handles: NDArray[np.int64], at: int) -> None:
+        """First values: in force is the newest grant whose time has come, and the hello that says so also confirms
+        it.
+        """
+        if not len(handles):
+            return
+        granted: dict[int, Grant] = {}
+        for handle in handles.tolist():
+            grant = self._newest.get(self._keys[handle])
+            if grant is not None and grant.since <= at:
+                granted[handle] = grant
+            elif grant is not None:
+                self._pending[handle] = grant
+        if granted:
+            self._put_in_force(np.array(list(granted), np.int64), list(granted.values()))
+        self._bank.begin(handles, self._passed)
+        self._count += len(handles)
+        self._send("hello", handles, at)
+
+    def _send(self, kind: str, handles: NDArray[np.int64], at: int) -> None:
+        if len(handles):
+            self._outbox.add(kind, handles, at, self._bank.last[handles], self._bank.version[handles])
+            self._said = at
+            if self.watch:
+                self.watch(at, handles)

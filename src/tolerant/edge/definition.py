@@ -1,0 +1,59 @@
+"""What a source has to know before it starts: its stream's definition, and its own name."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from pathlib import Path
+
+from tolerant.sql import Catalogue, decode
+from tolerant.streams import Stream
+from tolerant.transport import Log
+from tolerant.transport.log import QUERIES, START
+from tolerant.transport.rows import unpack
+
+_LOOK_AGAIN = 0.1  # seconds
+
+
+def find_stream(log: Log, name: str, timeout: float = 10.0) -> Stream:
+    """The definition of a stream, as the statements in the log give it; waits up to `timeout` seconds for it.
+
+    Raises:
+        LookupError: there is no such stream.
+    """
+    deadline = time.monotonic() + timeout
+    catalogue, position = Catalogue(), START
+    while True:
+        for entry in log.read(QUERIES, position):
+            _fold(catalogue, entry.payload)
+            position = entry.position
+        if name in catalogue.streams:
+            return catalogue.streams[name]
+        if time.monotonic() >= deadline:
+            known = ", ".join(sorted(catalogue.streams)) or "none"
+            raise LookupError(
+                f"there is no stream {name!r} in {log.uri} (streams there: {known}). "
+                "Has its CREATE STREAM been run, and is this the right log?"
+            )
+        time.sleep(_LOOK_AGAIN)
+
+
+def _fold(catalogue: Catalogue, payload: bytes) -> None:
+    try:
+        bodies = unpack(payload).column("body").to_pylist()
+        for body in bodies:
+            catalogue.apply(decode(body))
+    except (ValueError, KeyError):
+        return  # not a statement: the pipeline says so to people, a source has no use for it
+
+
+def default_name() -> str:
+    """The name of a source that was given none: `host/program`, the same after each restart.
+
+    The pipeline tells the rows of a source's starts apart by epochs that are counted by name. A name that changes
+    with every start (a process id, say) would leave the items of the start before stale for ever.
+    """
+    program = Path(sys.argv[0]) if sys.argv else Path("python")
+    stem = program.parent.name if program.stem == "__main__" else program.stem
+    return f"{socket.gethostname()}/{stem if stem not in ('', '-c', '-') else 'python'}"

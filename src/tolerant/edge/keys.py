@@ -1,0 +1,90 @@
+"""From an item as the application names it to the key text of the log."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeAlias
+
+from tolerant.streams import KeyPart, Stream, key_parts, key_text
+
+ItemKey: TypeAlias = str | tuple[KeyPart, ...]
+"""An item: the values of its stream's key columns, or its key text (for one STRING column that is the value itself)."""
+
+
+def item_text(item: object, stream: Stream) -> str:
+    """The key text of an item of `stream`.
+
+    Raises:
+        ValueError: the item does not fit the stream's key.
+    """
+    types = stream.key_types
+    if isinstance(item, str):
+        if types == ("STRING",):
+            return item
+        try:
+            item = key_parts(item, types)
+        except ValueError:
+            raise ValueError(f"item {item!r} must be {_expected(stream)}") from None
+    if not isinstance(item, tuple) or len(item) != len(types):
+        raise ValueError(f"item {item!r} must be {_expected(stream)}")
+    for part, column, kind in zip(item, stream.key, types, strict=True):
+        if not _fits(part, kind):
+            raise ValueError(f"column {column!r} of item {item!r} must be {kind}, got {type(part).__name__}")
+    return key_text(item)
+
+
+def item_of_name(name: str, stream: Stream) -> str:
+    """The key text of an item whose name stands in a file: a JSON list, or the columns with '/' between them.
+
+    `web-1/in` and `["web-1","in"]` are the same item of a stream with two key columns.
+
+    Raises:
+        ValueError: the name does not fit the stream's key.
+    """
+    types = stream.key_types
+    parts = _listed(name)
+    if parts is None:
+        words = [name] if len(types) == 1 else name.split("/")
+        if len(words) != len(types):
+            columns = ", ".join(stream.key)
+            raise ValueError(
+                f"item {name!r} has {len(words)} parts, expected {len(types)} ({columns}) with '/' between them, "
+                f"or a JSON list. Is it an item of another stream than {stream.name!r}?"
+            )
+        parts = tuple(_read(word, kind, name) for word, kind in zip(words, types, strict=True))
+    return item_text(parts, stream)
+
+
+def _listed(name: str) -> tuple[KeyPart, ...] | None:
+    if not name.startswith("["):
+        return None
+    try:
+        parts = json.loads(name)
+    except ValueError:
+        return None
+    return tuple(parts) if isinstance(parts, list) else None
+
+
+def _read(word: str, kind: str, name: str) -> KeyPart:
+    if kind == "STRING":
+        return word
+    try:
+        part: KeyPart = json.loads(word.lower() if kind == "BOOLEAN" else word)
+    except ValueError:
+        raise ValueError(f"part {word!r} of item {name!r} must be {kind}") from None
+    return part
+
+
+def _fits(part: object, kind: str) -> bool:
+    if kind == "STRING":
+        return isinstance(part, str)
+    if kind == "BOOLEAN":
+        return isinstance(part, bool)
+    if isinstance(part, bool):
+        return False
+    return isinstance(part, int) if kind in ("INT", "BIGINT") else isinstance(part, int | float)
+
+
+def _expected(stream: Stream) -> str:
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip(stream.key, stream.key_types, strict=True))
+    return f"a tuple ({columns}) of stream {stream.name!r}, or its key text"

@@ -1,0 +1,64 @@
+"""The rows that a source has said and not yet appended, in order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.kernels.versions import version
+from tolerant.transport.rows import updates_batch
+
+
+class _Rows(NamedTuple):
+    kind: str
+    handles: NDArray[np.int64]
+    at: int
+    values: NDArray[np.float64]
+    grants: NDArray[np.int64]
+
+
+class Outbox:
+    """Collects rows of one source and epoch, and numbers them; `take` makes them one batch."""
+
+    def __init__(self, source: str, epoch: int) -> None:
+        self._source = source
+        self._epoch = epoch
+        self._next = 1
+        self._size = 0
+        self._rows: list[_Rows] = []
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(
+        self, kind: str, handles: NDArray[np.int64], at: int, values: NDArray[np.float64], grants: NDArray[np.int64]
+    ) -> None:
+        """Say rows of one kind and moment; the arrays are kept. A handle of −1 stands for no item."""
+        self._rows.append(_Rows(kind, handles, at, values, grants))
+        self._size += len(handles)
+
+    def take(self, keys: list[str], clock: int) -> pa.RecordBatch:
+        """All rows as one batch; `keys` names the handles, and everything up to `clock` has been offered.
+
+        A row's `through` is the moment before the next row's `at`, so that it is true of each row alone; the last
+        one's is `clock`.
+        """
+        rows, self._rows = self._rows, []
+        size, self._size = self._size, 0
+        sizes = [len(row.handles) for row in rows]
+        at = np.repeat(np.array([row.at for row in rows], np.int64), sizes)
+        first = version(self._epoch, self._next)
+        self._next += size
+        return updates_batch(
+            kind=[row.kind for row, count in zip(rows, sizes, strict=True) for _ in range(count)],
+            keys=[keys[handle] if handle >= 0 else "" for row in rows for handle in row.handles.tolist()],
+            at=at,
+            source=self._source,
+            sequence=np.arange(first, first + size),
+            through=np.append(at[1:] - 1, clock),
+            value=np.concatenate([row.values for row in rows]),
+            grant=np.concatenate([row.grants for row in rows]),
+        )

@@ -1,0 +1,87 @@
+"""Carries a source's rows to the log and grants back: one append outstanding at a time, nothing lost or reordered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tolerant.edge.core import SourceCore
+from tolerant.transport import Fenced, Log, LogError
+from tolerant.transport.log import EPOCHS, START
+from tolerant.transport.rows import Grant, read_grants, unpack
+
+
+class Trouble(NamedTuple):
+    """Since when the log cannot be used (monotonic seconds), and the newest error."""
+
+    since: float
+    error: Exception
+
+
+class Post:
+    """Between one `SourceCore` and its log. `lock` guards the core; the log is used without it, by one thread at a
+    time.
+    """
+
+    def __init__(self, core: SourceCore, log: Log, stream: str, lock: threading.Condition) -> None:
+        self.trouble: Trouble | None = None
+        self._core = core
+        self._log = log
+        self._lock = lock
+        self._stream = stream
+        self._position = START
+        self._unsent: pa.RecordBatch | None = None
+
+    @property
+    def unsent(self) -> int:
+        """How many rows the log has not accepted yet."""
+        return len(self._core) + (self._unsent.num_rows if self._unsent is not None else 0)
+
+    def exchange(self, clock: Callable[[], int]) -> bool:
+        """Take the grants that are new and append all rows said so far; False: the log cannot be used, see `trouble`.
+
+        Then the same rows are tried first by the next call.
+
+        Raises:
+            Fenced: another source has started under the same name; nothing was sent.
+        """
+        try:
+            self._check_epoch()
+            grants = self.receive()
+            with self._lock:
+                self._core.grant(grants, clock())
+                if self._unsent is None:
+                    self._unsent = self._core.drain()
+            if self._unsent is not None:
+                self._log.append(f"updates.{self._stream}", self._unsent)
+        except Fenced:
+            raise
+        except (LogError, OSError) as error:
+            self.trouble = Trouble(self.trouble.since if self.trouble else time.monotonic(), error)
+            return False
+        with self._lock:
+            self._unsent = None
+        self.trouble = None
+        return True
+
+    def receive(self) -> list[Grant]:
+        """The grants that are new since the last call."""
+        grants: list[Grant] = []
+        for entry in self._log.read(f"grants.{self._stream}", self._position):
+            batch = unpack(entry.payload)
+            grants += read_grants(batch.filter(pc.is_valid(batch.column("body"))))
+            self._position = entry.position
+        return grants
+
+    def _check_epoch(self) -> None:
+        newest = self._log.latest(EPOCHS, f"source/{self._stream}/{self._core.source}")
+        if newest is not None and newest.version > self._core.epoch:
+            raise Fenced(
+                f"another source named {self._core.source!r} has started on stream {self._stream!r}, as epoch "
+                f"{newest.version}. Give every process that feeds a stream its own name"
+            )
