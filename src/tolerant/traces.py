@@ -58,12 +58,11 @@ class Trace:
 
     def filled(self) -> NDArray[np.float64]:
         """The values with each NaN replaced by the item's last reading; NaN before its first. float64[ticks, items]."""
-        missing = np.isnan(self.values)
-        if not missing.any():
+        if not np.isnan(self.values.min()):
             return self.values
         filled = self.values.copy()
         for tick in range(1, self.ticks):
-            np.copyto(filled[tick], filled[tick - 1], where=missing[tick])
+            np.copyto(filled[tick], filled[tick - 1], where=np.isnan(filled[tick]))
         return filled
 
     @classmethod

@@ -1,7 +1,7 @@
 """A boundary: burdens, targets, deviations, shrinking and growth (`specs/1-filters.md` §2.4).
 
 The pipeline and `simulate` use the same functions. What may be handed out is what is free under the *believed* widths:
-those that the sources' filters may still have (`specs/0-pipeline.md` §4). In `simulate` believed and granted are the same.
+those that the sources' filters may still have (`specs/0-pipeline.md` §4); in `simulate`, the widths themselves.
 """
 
 from __future__ import annotations

@@ -16,6 +16,12 @@ from tolerant.kernels.compiled import compiled
 WIDEST = 1e300
 """No finite width, cap or budget is larger, so that sums of them stay finite."""
 
+_OVERLAPS_SIZE = 32
+"""A dense matrix of overlaps may be this much larger than the rows it is made of."""
+
+_OVERLAPS_WORK = 20_000_000
+"""And take this many multiplications to make."""
+
 
 class Terms(NamedTuple):
     """A query over item indices: `items` int64[k], all different, `weights` float64[k]. A plain tuple does as well."""
@@ -41,6 +47,7 @@ class RowArrays(NamedTuple):
     square: Floats  # Σ a² over the adaptable items of each row, float64[rows]; 0 where it is no use as a divisor
     alone: Integers  # busy rows whose adaptable items are in no other row
     coupled: Integers  # the other busy rows
+    overlaps: Floats  # A·Aᵀ of the coupled rows over adaptable items, float64[coupled, coupled]; (0, 0) where too large
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +109,14 @@ class Rows:
         busy = self._sums(active.astype(np.float64)) > 0
         coupled = self._sums((active & (np.diff(item_indptr)[self.items] > 1)).astype(np.float64)) > 0
         alone, shared = np.flatnonzero(busy & ~coupled), np.flatnonzero(busy & coupled)
+        entries = int(np.diff(self.indptr)[shared].sum())
+        dense = len(shared) ** 2 <= _OVERLAPS_SIZE * entries and len(shared) * entries <= _OVERLAPS_WORK
+        over = _overlaps(
+            self.indptr, self.items, np.where(active, self.coefficients, 0.0), shared if dense else shared[:0]
+        )
         return RowArrays(
             self.indptr, self.items, self.coefficients, self.beta, item_indptr, item_rows, item_coefficients,
-            self.caps, self.adaptable, square, alone, shared,
+            self.caps, self.adaptable, square, alone, shared, over,
         )  # fmt: skip
 
     def used(self, widths: Floats) -> Floats:
@@ -144,7 +156,8 @@ def rows_of(queries: Sequence[Terms | tuple[str, Integers, Floats, float]], n_it
     single = np.array([one.fn in ("min", "max") for one in terms], np.bool_)[query]
     first = np.flatnonzero(single | (np.diff(query, prepend=-1) > 0))
     members = np.array([len(one.items) if one.fn == "avg" else 1 for one in terms], np.float64)
-    beta = np.minimum(2.0 * np.array([one.within for one in terms], np.float64) * members, WIDEST)
+    with np.errstate(over="ignore"):
+        beta = np.minimum(2.0 * np.array([one.within for one in terms], np.float64) * members, WIDEST)
     return Rows(n_items, np.append(first, len(items)), items, a, beta[query[first]], query[first])
 
 
@@ -181,3 +194,22 @@ def _by_item(n_items: int, indptr: Integers, items: Integers, a: Floats) -> tupl
             item_rows[place] = row
             item_coefficients[place] = a[entry]
     return item_indptr, item_rows, item_coefficients
+
+
+@compiled
+def _overlaps(indptr: Integers, items: Integers, a: Floats, chosen: Integers) -> Floats:
+    """The products of the chosen rows with each other, float64[chosen, chosen]."""
+    out = np.zeros((chosen.size, chosen.size))
+    spread = np.zeros(items.max() + 1 if items.size else 0)
+    for k in range(chosen.size):
+        own = slice(indptr[chosen[k]], indptr[chosen[k] + 1])
+        for entry in range(own.start, own.stop):
+            spread[items[entry]] = a[entry]
+        for other in range(k, chosen.size):
+            total = 0.0
+            for entry in range(indptr[chosen[other]], indptr[chosen[other] + 1]):
+                total += a[entry] * spread[items[entry]]
+            out[k, other] = out[other, k] = total
+        for entry in range(own.start, own.stop):
+            spread[items[entry]] = 0.0
+    return out

@@ -1,0 +1,215 @@
+"""Both ends of the filters, run over a recorded trace (`specs/1-filters.md` §2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tolerant.filters import allocation
+from tolerant.filters.audit import Promises, Spread, promises_of, spread_out, violations_at
+from tolerant.filters.growth import burden, grow
+from tolerant.filters.rows import RowArrays, Terms, rows_of
+from tolerant.filters.state import Floats, Integers
+from tolerant.filters.targets import deviate, improve
+from tolerant.kernels.compiled import compiled
+from tolerant.kernels.random import absorbed, key_of
+from tolerant.queries import Aggregate
+from tolerant.traces import Trace
+
+POLICIES = ("exact", "uniform", "adaptive")
+"""The policies that `simulate` knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a simulation counted.
+
+    updates, grants: messages from and to the sources. cost: Σ of the messages' costs. violations: broken promises, one
+    per (tick, query). widths: float64[items] at the end, infinite for an unqueried item. *_by_item: int64[items].
+    """
+
+    updates: int
+    grants: int
+    cost: float
+    violations: int
+    widths: Floats
+    updates_by_item: Integers
+    grants_by_item: Integers
+
+
+def simulate(
+    trace: Trace,
+    queries: Sequence[Aggregate],
+    policy: str = "adaptive",
+    *,
+    period: int = 10,
+    shrink: float = 0.05,
+    costs: Mapping[str, float] | Sequence[float] | Floats | None = None,
+    warmup: int = 0,
+    seed: int = 0,
+) -> Run:
+    """Count the messages that `policy` needs to keep every query's promise over the trace.
+
+    policy: "exact" sends every change, "uniform" gives each item of a query the same width, "adaptive" moves width at
+    every boundary to where it saves most.
+    period: ticks from one boundary to the next. shrink: the part of its width that an item loses at each, in [0, 1).
+    costs: of one message of an item, by name (1 where missing) or in the trace's order. Messages of ticks before
+    `warmup` are not counted. seed: decides between items of equal deviation.
+
+    >>> trace = Trace(["fast", "slow"], [[t, t % 2 / 2] for t in range(11)])
+    >>> total = Aggregate.over("total", "sum", trace.items, within=1.5)
+    >>> [simulate(trace, [total], policy, period=5, shrink=0.2).cost for policy in POLICIES]
+    [20.0, 10.0, 12.0]
+    """
+    if policy not in POLICIES:
+        raise ValueError(f"policy {policy!r} is not available; choose one of {', '.join(POLICIES)}")
+    _check(period, shrink, warmup)
+    charge = _costs(costs, trace.items)
+    terms = _terms(queries, trace.items)
+    rows = rows_of(terms, len(trace.items))
+    widths = allocation.exact(rows) if policy == "exact" else allocation.uniform(rows)
+    values = trace.filled()
+    first, centres = _first_readings(values)
+    updates, grants, violations = _replay(
+        values,
+        centres,
+        widths,
+        rows.arrays,
+        promises_of(terms, first),
+        charge,
+        int(period) if policy == "adaptive" else 0,
+        float(shrink),
+        int(warmup),
+        key_of(seed, 0),
+    )
+    cost = float(charge @ (updates + grants))
+    return Run(int(updates.sum()), int(grants.sum()), cost, int(violations), widths, updates, grants)
+
+
+@compiled
+def _replay(
+    values: Floats,
+    centres: Floats,
+    widths: Floats,
+    rows: RowArrays,
+    promises: Promises,
+    costs: Floats,
+    period: int,
+    shrink: float,
+    warmup: int,
+    key: np.uint64,
+) -> tuple[Integers, Integers, int]:
+    """Updates and grants by item, and violations; changes centres and widths. period 0: no boundaries."""
+    ticks, n = values.shape
+    updates, grants = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    early_updates, early_grants, seen = updates.copy(), grants.copy(), updates.copy()
+    targets = np.zeros(rows.beta.size)
+    spread = Spread(np.empty(promises.fn.size), np.empty(promises.fn.size, np.bool_))
+    spread_out(promises, widths, spread)
+    reach = widths / 2
+    violations = 0
+    for tick in range(1, ticks):
+        if tick == warmup:
+            early_updates, early_grants = updates.copy(), grants.copy()
+        _offer(values[tick], centres, reach, updates)
+        if period > 0 and tick % period == 0:
+            counts, seen = updates - seen, updates.copy()
+            _boundary(
+                rows, widths, counts, costs, period, shrink, targets, absorbed(key, np.uint64(tick // period)), grants
+            )
+            reach = widths / 2
+            spread_out(promises, widths, spread)
+            _offer(values[tick], centres, reach, updates)
+        violations += violations_at(promises, spread, tick, values[tick], centres, widths)
+    if warmup >= ticks:
+        early_updates, early_grants = updates, grants
+    return updates - early_updates, grants - early_grants, violations
+
+
+@compiled
+def _offer(values: Floats, centres: Floats, reach: Floats, updates: Integers) -> None:
+    """Test every filter. Without a branch, so that it is done several items at a time; NaN passes nothing."""
+    for item in range(values.size):
+        passes = abs(values[item] - centres[item]) > reach[item]
+        centres[item] = values[item] if passes else centres[item]
+        updates[item] += passes
+
+
+@compiled
+def _boundary(
+    rows: RowArrays,
+    widths: Floats,
+    counts: Integers,
+    costs: Floats,
+    period: int,
+    shrink: float,
+    targets: Floats,
+    key: np.uint64,
+    grants: Integers,
+) -> None:
+    """`growth.boundary` in place, every width being known at both ends."""
+    burdens, deviations = np.empty(widths.size), np.empty(widths.size)
+    burden(rows, widths, counts, costs, float(period), burdens)
+    improve(rows, burdens, targets)
+    deviate(rows, burdens, targets, deviations)
+    for item in range(widths.size):
+        if rows.adaptable[item]:
+            widths[item] *= 1.0 - shrink
+    granted = np.zeros(widths.size, np.bool_)
+    grow(rows, widths, widths, deviations, rows.adaptable, key, granted)
+    grants += granted
+
+
+@compiled
+def _first_readings(values: Floats) -> tuple[Integers, Floats]:
+    """The tick of each item's first reading (the number of ticks if there is none), and the reading (NaN)."""
+    ticks, n = values.shape
+    first, readings = np.full(n, ticks), values[0].copy()
+    for item in range(n):
+        for tick in range(ticks):
+            if not np.isnan(values[tick, item]):
+                first[item], readings[item] = tick, values[tick, item]
+                break
+    return first, readings
+
+
+def _check(period: int, shrink: float, warmup: int) -> None:
+    if not (period >= 1 and period == int(period)):
+        raise ValueError(f"period must be a whole number of ticks, at least 1, got {period}")
+    if not 0 <= shrink < 1:
+        raise ValueError(f"shrink must be in [0, 1), got {shrink}")
+    if not (warmup >= 0 and warmup == int(warmup)):
+        raise ValueError(f"warmup must be a whole number of ticks, not negative, got {warmup}")
+
+
+def _costs(costs: Mapping[str, float] | Sequence[float] | Floats | None, items: Sequence[str]) -> Floats:
+    if costs is None:
+        return np.ones(len(items))
+    if isinstance(costs, Mapping):
+        charge = np.array([costs.get(item, 1.0) for item in items], np.float64)
+    else:
+        charge = np.array(costs, np.float64)
+    if charge.shape != (len(items),):
+        raise ValueError(f"costs must have one entry for each of the {len(items)} items, got shape {charge.shape}")
+    for item, cost in zip(items, charge, strict=True):
+        if not 0 <= cost < np.inf:
+            raise ValueError(f"costs must be finite and not negative, got {cost} for item {item!r}")
+    return charge
+
+
+def _terms(queries: Sequence[Aggregate], items: Sequence[str]) -> list[Terms]:
+    index = {item: position for position, item in enumerate(items)}
+    names: set[str] = set()
+    terms = []
+    for query in queries:
+        if query.name in names:
+            raise ValueError(f"queries must have different names, got {query.name!r} twice")
+        names.add(query.name)
+        for item in query.weights:
+            if item not in index:
+                raise ValueError(f"query {query.name!r} has the item {item!r}, which is not in the trace")
+        positions = np.array([index[item] for item in query.weights], np.int64)
+        terms.append(Terms(query.fn, positions, np.array(list(query.weights.values()), np.float64), query.within))
+    return terms
