@@ -1,1 +1,25 @@
-"""…"""
+"""Moves rows between processes: a log of topics, opened by its URI, with one contract (`Log`) whatever it is made of.
+
+`sqlite:///path/to/log.db` is the embedded default: one machine, no server, survives restarts. `memory:` lives and
+dies with the process, for tests. `rows` says what the rows of each topic look like.
+"""
+
+from tolerant.transport.log import Deleted, Entry, Fence, Fenced, Log, LogError, PipelineLog, Record, is_compacted
+from tolerant.transport.memory import MemoryLog
+from tolerant.transport.opening import open_log
+from tolerant.transport.sqlite import SqliteLog
+
+__all__ = [
+    "Deleted",
+    "Entry",
+    "Fence",
+    "Fenced",
+    "Log",
+    "LogError",
+    "MemoryLog",
+    "PipelineLog",
+    "Record",
+    "SqliteLog",
+    "is_compacted",
+    "open_log",
+]

@@ -3,11 +3,19 @@
 `tolerant.transport.open_log(uri)` opens one. The contract (`specs/0-pipeline.md` §1):
 
 - `append` is at least once: when it returns, the rows are *accepted* and survive any crash.
-- Positions only grow, in the order of appends; a position can be kept by any reader and resumed from: `read(topic, p)` gives what
-  stands *after* p. The trap: a position is that of a whole entry (one append), not of a row in it.
+- Positions only grow, in the order of appends; a position can be kept by any reader and resumed from: `read(topic,
+  p)` gives what stands *after* p. The trap: a position is that of a whole entry (one append), not of a row in it.
 - A *compacted* topic keeps, for each key, the row of the greatest version (equal replaces). Its rows follow
   `rows.COMPACTED`. `read` works on it too and gives the rows that changed after the position.
-- Nothing that a pipeline's checkpoint has not passed is ever deleted; compacted topics and `queries` stay for ever.
+- Nothing that a registered checkpoint has not passed is ever deleted; compacted topics and `queries` stay for ever.
+
+The errors of a log:
+
+    Exception
+      ├─ ValueError        a URI, topic or payload that cannot be right: the caller's mistake, nothing was written
+      └─ LogError          the log cannot be used: not a log, written by a newer version, out of reach
+           ├─ Fenced       a newer epoch of the same pipeline has been taken: this process must stop
+           └─ Deleted      a reader wants to go on from before what retention deleted
 """
 
 from __future__ import annotations
@@ -21,13 +29,43 @@ import pyarrow as pa
 START = 0
 """The position before the first entry of every log."""
 
+QUERIES = "queries"
+"""The topic of statements: never deleted from, read by every pipeline."""
+
+EPOCHS = "epochs"
+"""The compacted topic of epochs: key `source/<stream>/<name>` or `pipeline/<stream>`, version = epoch, body = owner."""
+
+POSITIONS = "positions"
+"""The compacted topic of what each checkpoint has passed: key = the checkpoint's id, version = the position, body =
+JSON `{"stream": …, "topics": [topics it reads]}`. `register` and `pass_position` write it, `trim` heeds it."""
+
 _COMPACTED = ("grants.", "status.", "current.")
-_COMPACTED_NAMES = ("epochs", "positions")
+_COMPACTED_NAMES = (EPOCHS, POSITIONS)
 
 
 def is_compacted(topic: str) -> bool:
     """Whether the log keeps only the newest row a key of this topic."""
     return topic in _COMPACTED_NAMES or topic.startswith(_COMPACTED)
+
+
+class LogError(Exception):
+    """The log cannot be used; the message says why and what to do."""
+
+
+class Fenced(LogError):
+    """A newer epoch of the same pipeline or source has been taken: who holds the older one must stop."""
+
+
+class Deleted(LogError):
+    """A reader wants to go on from a position whose rows retention has deleted."""
+
+
+@dataclass(frozen=True)
+class Fence:
+    """The epoch under which something is written: `epoch` of `name` (`pipeline/<stream>`) must still be the newest."""
+
+    name: str
+    epoch: int
 
 
 @dataclass(frozen=True)
@@ -59,7 +97,7 @@ class Log(Protocol):
         ...
 
     def append_packed(self, entries: Sequence[tuple[str, bytes]]) -> int:
-        """Append packed batches (topic, payload) to their topics, compacted ones too, all or nothing; the last position."""
+        """Append packed batches (topic, payload), to compacted topics too, all or nothing; the last position."""
         ...
 
     def read(self, topics: str | Iterable[str], position: int = START, limit: int | None = None) -> list[Entry]:
@@ -84,4 +122,52 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections; the log itself stays."""
+        ...
+
+
+class PipelineLog(Log, Protocol):
+    """What a pipeline needs of its log besides: outputs exactly once, batches that can be read again, retention."""
+
+    def append_once(
+        self, checkpoint: str, batch: int, entries: Sequence[tuple[str, bytes]], fence: Fence | None = None
+    ) -> bool:
+        """Append the outputs of a checkpoint's batch, unless they are there: all or nothing, exactly once.
+
+        Batches of a checkpoint come in the order of their numbers, each perhaps several times; False: it was there.
+
+        Raises:
+            Fenced: a newer epoch than that of `fence` has been taken; nothing was written.
+        """
+        ...
+
+    def advance(self, topics: Iterable[str], position: int, entries: int, size: int) -> int:
+        """How far a reader at `position` gets with at most so many entries and bytes, but at least one entry.
+
+        Everything up to the position given back stands fast: reading up to there gives the same entries for ever, until
+        retention takes them. Where nothing follows, it is `position` itself.
+        """
+        ...
+
+    def register(self, checkpoint: str, stream: str, topics: Sequence[str]) -> None:
+        """Make known that a checkpoint reads these topics, so that what it has not passed is kept; done once."""
+        ...
+
+    def pass_position(self, checkpoint: str, position: int) -> None:
+        """Record that a registered checkpoint has passed `position`; may come late and twice, the greatest counts."""
+        ...
+
+    def forget(self, checkpoint: str) -> None:
+        """Keep nothing more for this checkpoint."""
+        ...
+
+    def trim(self, topic: str, before: int, limit: int = 1000) -> int:
+        """Delete the oldest entries of `topic` that all its readers have passed; how many they were.
+
+        `before`: only what was appended before that, by the wall clock in microseconds. At most `limit` a
+        call, so that no writer waits long. Compacted topics lose nothing but forgotten keys, `queries` nothing.
+        """
+        ...
+
+    def trimmed(self, topics: Iterable[str]) -> int:
+        """The greatest position that retention has deleted from any of these topics; START if none."""
         ...

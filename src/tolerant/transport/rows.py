@@ -1,6 +1,7 @@
 """The rows of the log, as Arrow batches, and the bytes that they travel as (`specs/0-pipeline.md` §2).
 
-Times are microseconds. `sequence` and `grant` are (epoch, counter) pairs packed by `tolerant.kernels.versions`; 0 is "none".
+Times are microseconds. `sequence` and `grant` are (epoch, counter) pairs packed by `tolerant.kernels.versions`; 0 is
+"none".
 """
 
 from __future__ import annotations
@@ -58,7 +59,13 @@ STATEMENTS = pa.schema(
 """Rows of `queries`."""
 
 REPLIES = pa.schema(
-    [("request", pa.string()), ("key", pa.string()), ("accepted", pa.bool_()), ("message", pa.string()), ("at", pa.int64())]
+    [
+        ("request", pa.string()),
+        ("key", pa.string()),
+        ("accepted", pa.bool_()),
+        ("message", pa.string()),
+        ("at", pa.int64()),
+    ]
 )
 """Rows of `replies`."""
 
@@ -91,7 +98,8 @@ def pack(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
 
 
 def unpack(payload: bytes) -> pa.RecordBatch:
@@ -114,11 +122,11 @@ def updates_batch(
     at: NDArray[np.int64] | list[int],
     source: str,
     sequence: NDArray[np.int64] | list[int],
-    through: int,
+    through: int | NDArray[np.int64],
     value: NDArray[np.float64] | list[float] | None = None,
     grant: NDArray[np.int64] | list[int] | None = None,
 ) -> pa.RecordBatch:
-    """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; no prediction (slope 0, no report)."""
+    """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; no prediction (slope 0)."""
     n = len(keys)
     kinds = pa.array([kind] * n if isinstance(kind, str) else kind, pa.string()).dictionary_encode()
     return pa.record_batch(
@@ -139,17 +147,15 @@ def updates_batch(
 
 
 def clock_batch(at: int, epoch: int = 0, checkpoint: str = "") -> pa.RecordBatch:
-    """One clock row. Without epoch and checkpoint it is anybody's time (a replay's); with `at` = NO_TIME only an epoch."""
+    """One clock row. Without epoch and checkpoint it is anybody's time (a replay's); at NO_TIME only an epoch."""
     from tolerant.kernels.versions import version
 
-    return updates_batch(
-        kind="clock", keys=[""], at=[at], source=checkpoint, sequence=[version(epoch, 0)], through=at
-    )
+    return updates_batch(kind="clock", keys=[""], at=[at], source=checkpoint, sequence=[version(epoch, 0)], through=at)
 
 
 @dataclass(frozen=True)
 class Grant:
-    """A filter width from the pipeline to a source; `specs/0-pipeline.md` §4. `since` is the spec's `from`, microseconds."""
+    """A filter width from the pipeline to a source; `specs/0-pipeline.md` §4. `since`: the spec's `from`."""
 
     item: str
     width: float
@@ -159,25 +165,27 @@ class Grant:
     confirm: bool
 
 
-_GRANT_BODY = np.dtype([("width", "<f8"), ("shrink", "<f8"), ("since", "<i8"), ("confirm", "?")])
+GRANT_BODY = np.dtype([("width", "<f8"), ("shrink", "<f8"), ("since", "<i8"), ("confirm", "?")])
+"""The body of a grant's row."""
 
 
 def grants_batch(grants: list[Grant]) -> pa.RecordBatch:
     """Grants as rows of the compacted topic `grants.<stream>`."""
-    bodies = np.array([(g.width, g.shrink, g.since, g.confirm) for g in grants], _GRANT_BODY)
-    return pa.record_batch(
-        [
-            pa.array([g.item for g in grants], pa.string()),
-            pa.array([g.version for g in grants], pa.int64()),
-            pa.array([body.tobytes() for body in bodies], pa.binary()),
-        ],
-        schema=COMPACTED,
-    )
+    bodies = np.array([(g.width, g.shrink, g.since, g.confirm) for g in grants], GRANT_BODY)
+    return grants_columns([g.item for g in grants], np.array([g.version for g in grants], np.int64), bodies)
+
+
+def grants_columns(items: list[str], versions: NDArray[np.int64], bodies: NDArray[np.void]) -> pa.RecordBatch:
+    """`grants_batch` for many: `bodies` has the type GRANT_BODY."""
+    size, data = GRANT_BODY.itemsize, bodies.tobytes()
+    offsets = np.arange(0, len(data) + 1, size, dtype=np.int32)
+    body = pa.Array.from_buffers(pa.binary(), len(items), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.record_batch([pa.array(items, pa.string()), pa.array(versions, pa.int64()), body], schema=COMPACTED)
 
 
 def read_grants(batch: pa.RecordBatch) -> list[Grant]:
     """The grants in rows that `grants_batch` made."""
-    bodies = np.frombuffer(b"".join(batch.column("body").to_pylist()), _GRANT_BODY)
+    bodies = np.frombuffer(b"".join(batch.column("body").to_pylist()), GRANT_BODY)
     return [
         Grant(item, float(body["width"]), float(body["shrink"]), int(body["since"]), version, bool(body["confirm"]))
         for item, version, body in zip(

@@ -1,0 +1,105 @@
+"""What is alike in every log: rows of compacted topics, who has passed what, fences, limits."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from tolerant.transport import rows
+from tolerant.transport.log import Entry, Fence, Fenced
+
+Row = tuple[str, int, bytes | None]
+"""(key, version, body) of a compacted topic; no body: the key is forgotten."""
+
+
+def compacted_rows(topic: str, payload: bytes) -> list[Row]:
+    """The rows in a payload for a compacted topic.
+
+    Raises:
+        ValueError: the payload is not a packed batch of `rows.COMPACTED`.
+    """
+    batch = rows.unpack(payload)
+    if not batch.schema.equals(rows.COMPACTED):
+        raise ValueError(
+            f"topic {topic!r} is compacted: its rows must have the columns {rows.COMPACTED.names} of rows.COMPACTED,"
+            f" got {batch.schema.names}"
+        )
+    columns = (batch.column(name).to_pylist() for name in rows.COMPACTED.names)
+    found = list(zip(*columns, strict=True))
+    if any(key is None or version is None for key, version, _ in found):
+        raise ValueError(f"a row for the compacted topic {topic!r} has no key or no version")
+    return found
+
+
+def compacted_batch(changed: Iterable[Row]) -> pa.RecordBatch:
+    """Rows of a compacted topic as a batch that `append` takes and `read` gives.
+
+    >>> compacted_batch([("a", 1, b"x")]).to_pylist()
+    [{'key': 'a', 'version': 1, 'body': b'x'}]
+    """
+    columns = list(zip(*changed, strict=True)) or [(), (), ()]
+    return pa.record_batch(
+        [pa.array(column, field.type) for column, field in zip(columns, rows.COMPACTED, strict=True)],
+        schema=rows.COMPACTED,
+    )
+
+
+def compacted_entry(topic: str, position: int, changed: Iterable[Row]) -> Entry:
+    """The rows that one append changed, as the entry that `read` gives."""
+    return Entry(topic, 0, position, rows.pack(compacted_batch(changed)))
+
+
+def registration(stream: str, topics: Sequence[str]) -> bytes:
+    """The body of a checkpoint's row in `positions`."""
+    return json.dumps({"stream": stream, "topics": sorted(topics)}).encode()
+
+
+def passed_by_all(positions: Mapping[str, tuple[int, bytes]], topic: str) -> int | None:
+    """The position that every registered checkpoint which reads `topic` has passed; None if nobody reads it.
+
+    `positions`: checkpoint id → (position, body), without the forgotten ones.
+    """
+    passed = [position for position, body in positions.values() if topic in json.loads(body)["topics"]]
+    return min(passed, default=None)
+
+
+def check_topic(topic: str) -> str:
+    """The topic itself, if it can be one.
+
+    Raises:
+        ValueError: it is empty or not text.
+    """
+    if not isinstance(topic, str) or not topic:
+        raise ValueError(f"a topic is a name such as 'updates.traffic', got {topic!r}")
+    return topic
+
+
+def check_fence(fence: Fence, newest: int) -> None:
+    """Nothing, if no newer epoch than the fence's has been taken.
+
+    Raises:
+        Fenced: one has.
+    """
+    if newest > fence.epoch:
+        raise Fenced(
+            f"{fence.name} has been taken over: epoch {newest} is running, this process holds epoch {fence.epoch}"
+            " and must stop"
+        )
+
+
+def furthest(following: Iterable[tuple[int, int]], position: int, entries: int, size: int) -> int:
+    """Where a reader at `position` gets over (position, bytes) of what follows, by the limits of `Log.advance`."""
+    for count, (reached, length) in enumerate(following):
+        size -= length
+        if count and (count >= entries or size < 0):
+            break
+        position = reached
+    return position
+
+
+def wall_clock() -> int:
+    """The time now, microseconds since 1970."""
+    return time.time_ns() // 1000

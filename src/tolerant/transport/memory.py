@@ -1,0 +1,202 @@
+"""`MemoryLog`: the log's contract in the memory of one process, for tests and the simulator. Nothing survives the
+process."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from heapq import merge
+from itertools import islice
+
+import pyarrow as pa
+
+from tolerant.transport import rows
+from tolerant.transport.common import (
+    check_fence,
+    check_topic,
+    compacted_entry,
+    compacted_rows,
+    furthest,
+    passed_by_all,
+    registration,
+    wall_clock,
+)
+from tolerant.transport.log import EPOCHS, POSITIONS, QUERIES, START, Entry, Fence, LogError, Record, is_compacted
+
+
+class MemoryLog:
+    """A `Log` in memory, safe over threads. `now` gives the wall clock in microseconds, by which entries age."""
+
+    def __init__(self, now: Callable[[], int] = wall_clock) -> None:
+        self.uri = "memory:"
+        self._now = now
+        self._lock = threading.RLock()
+        self._end = START
+        self._positions: dict[str, list[int]] = {}  # topic → positions of its entries, ascending
+        self._entries: dict[int, tuple[int, Entry]] = {}  # position → (appended at, entry)
+        self._compacted: dict[
+            str, dict[str, tuple[int, int, int, bytes | None]]
+        ] = {}  # key → version, position, at, body
+        self._batches: dict[str, int] = {}
+        self._trimmed: dict[str, int] = {}
+        self._closed = False
+
+    def append(self, topic: str, batch: pa.RecordBatch) -> int:
+        """See `Log.append`."""
+        return self.append_packed([(topic, rows.pack(batch))])
+
+    def append_packed(self, entries: Sequence[tuple[str, bytes]]) -> int:
+        """See `Log.append_packed`."""
+        changes = [
+            (topic, payload, compacted_rows(topic, payload) if is_compacted(check_topic(topic)) else None)
+            for topic, payload in entries
+        ]
+        with self._open():
+            for topic, payload, changed in changes:
+                self._end += 1
+                if changed is None:
+                    self._positions.setdefault(topic, []).append(self._end)
+                    self._entries[self._end] = (self._now(), Entry(topic, 0, self._end, bytes(payload)))
+                else:
+                    for key, version, body in changed:
+                        self._upsert(topic, key, version, body)
+            return self._end
+
+    def append_once(
+        self, checkpoint: str, batch: int, entries: Sequence[tuple[str, bytes]], fence: Fence | None = None
+    ) -> bool:
+        """See `Log.append_once`."""
+        with self._open():
+            if fence is not None:
+                newest = self.latest(EPOCHS, fence.name)
+                check_fence(fence, newest.version if newest else 0)
+            if batch <= self._batches.get(checkpoint, -1):
+                return False
+            self.append_packed(entries)
+            self._batches[checkpoint] = batch
+            return True
+
+    def read(self, topics: str | Iterable[str], position: int = START, limit: int | None = None) -> list[Entry]:
+        """See `Log.read`."""
+        names = {topics} if isinstance(topics, str) else set(topics)
+        with self._open():
+            found = [self._changed(t, position) if is_compacted(t) else self._after(t, position) for t in names]
+            return list(islice(merge(*found, key=lambda entry: entry.position), limit))
+
+    def latest(self, topic: str, key: str) -> Record | None:
+        """See `Log.latest`."""
+        with self._open():
+            held = self._compacted.get(topic, {}).get(key)
+        return None if held is None or held[3] is None else Record(key, held[0], held[3])
+
+    def end(self) -> int:
+        """See `Log.end`."""
+        with self._open():
+            return self._end
+
+    def topics(self) -> list[str]:
+        """See `Log.topics`."""
+        with self._open():
+            return sorted(
+                {t for t, held in self._positions.items() if held} | {t for t, held in self._compacted.items() if held}
+            )
+
+    def next_epoch(self, name: str, owner: str = "") -> int:
+        """See `Log.next_epoch`."""
+        with self._open():
+            newest = self.latest(EPOCHS, name)
+            epoch = (newest.version if newest else 0) + 1
+            self._end += 1
+            self._upsert(EPOCHS, name, epoch, owner.encode())
+            return epoch
+
+    def advance(self, topics: Iterable[str], position: int, entries: int, size: int) -> int:
+        """See `Log.advance`."""
+        with self._open():
+            following = self.read(topics, position)
+            return furthest(((entry.position, len(entry.payload)) for entry in following), position, entries, size)
+
+    def register(self, checkpoint: str, stream: str, topics: Sequence[str]) -> None:
+        """See `Log.register`."""
+        with self._open():
+            if self.latest(POSITIONS, checkpoint) is None:
+                self._end += 1
+                self._compacted.setdefault(POSITIONS, {}).pop(checkpoint, None)
+                self._upsert(POSITIONS, checkpoint, START, registration(stream, topics))
+
+    def pass_position(self, checkpoint: str, position: int) -> None:
+        """See `Log.pass_position`."""
+        with self._open():
+            known = self.latest(POSITIONS, checkpoint)
+            if known is not None and position > known.version:
+                self._end += 1
+                self._upsert(POSITIONS, checkpoint, position, known.body)
+
+    def forget(self, checkpoint: str) -> None:
+        """See `Log.forget`."""
+        with self._open():
+            known = self.latest(POSITIONS, checkpoint)
+            if known is not None:
+                self._end += 1
+                self._upsert(POSITIONS, checkpoint, known.version, None)
+
+    def trim(self, topic: str, before: int, limit: int = 1000) -> int:
+        """See `Log.trim`."""
+        with self._open():
+            if is_compacted(topic):
+                held = self._compacted.get(topic, {})
+                forgotten = [key for key, (_, _, at, body) in held.items() if body is None and at < before][:limit]
+                for key in forgotten:
+                    del held[key]
+                return len(forgotten)
+            if topic == QUERIES:
+                return 0
+            known = self._compacted.get(POSITIONS, {}).items()
+            passed = passed_by_all({key: (v, body) for key, (v, _, _, body) in known if body is not None}, topic)
+            return self._delete(topic, before, passed, limit)
+
+    def trimmed(self, topics: Iterable[str]) -> int:
+        """See `Log.trimmed`."""
+        with self._open():
+            return max((self._trimmed.get(topic, START) for topic in topics), default=START)
+
+    def close(self) -> None:
+        """See `Log.close`."""
+        self._closed = True
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        if self._closed:
+            raise LogError("this memory log is closed")
+        with self._lock:
+            yield
+
+    def _upsert(self, topic: str, key: str, version: int, body: bytes | None) -> None:
+        held = self._compacted.setdefault(topic, {})
+        if key not in held or version >= held[key][0]:
+            held[key] = (version, self._end, self._now(), body)
+
+    def _after(self, topic: str, position: int) -> Iterator[Entry]:
+        held = self._positions.get(topic, [])
+        return (self._entries[p][1] for p in held[bisect_right(held, position) :])
+
+    def _changed(self, topic: str, position: int) -> Iterator[Entry]:
+        appends: dict[int, list[tuple[str, int, bytes | None]]] = {}
+        for key, (version, changed_at, _, body) in sorted(self._compacted.get(topic, {}).items()):
+            if changed_at > position:
+                appends.setdefault(changed_at, []).append((key, version, body))
+        return (compacted_entry(topic, at, changed) for at, changed in sorted(appends.items()))
+
+    def _delete(self, topic: str, before: int, passed: int | None, limit: int) -> int:
+        held = self._positions.get(topic, [])
+        count = 0
+        for position in held[:limit]:
+            if self._entries[position][0] >= before or (passed is not None and position > passed):
+                break
+            del self._entries[position]
+            self._trimmed[topic] = position
+            count += 1
+        del held[:count]
+        return count

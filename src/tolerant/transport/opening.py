@@ -1,0 +1,33 @@
+"""`open_log`: from a URI to a log."""
+
+from __future__ import annotations
+
+from tolerant.transport.log import PipelineLog
+from tolerant.transport.memory import MemoryLog
+from tolerant.transport.sqlite import SqliteLog
+
+_EXPECTED = "expected sqlite:///path/to/log.db (relative) or sqlite:////path/to/log.db (absolute)"
+
+
+def open_log(uri: str) -> PipelineLog:
+    """The log at `uri`, made if it is not there.
+
+    | URI | log |
+    |---|---|
+    | `sqlite:///log.db` | the file `log.db` in the working directory |
+    | `sqlite:////var/lib/log.db` | that file |
+    | `memory:` | a new log in this process's memory |
+
+    Raises:
+        ValueError: the URI is malformed, or of a kind that is not available yet.
+        LogError: there is no log that can be used.
+    """
+    if uri == "memory:":
+        return MemoryLog()
+    if uri.startswith("kafka://"):
+        raise ValueError(f"log {uri!r}: kafka is not available yet; {_EXPECTED}")
+    prefix = "sqlite:///"
+    path = uri.removeprefix(prefix)
+    if not uri.startswith(prefix) or not path or path.endswith("/"):
+        raise ValueError(f"log {uri!r} is not a URI of a log: {_EXPECTED}")
+    return SqliteLog(path)
