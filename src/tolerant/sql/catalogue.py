@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import NotAvailable, StatementError
 from tolerant.sql.kinds import KINDS, kind_of
 from tolerant.sql.refusals import conflict, how_to_change, in_use, unknown
@@ -180,6 +181,7 @@ class Catalogue:
                 return False
 
     def _check_stream(self, stream: Stream) -> None:
+        check_stream(stream)
         if self.streams.get(stream.name) == stream:
             return
         if stream.name in self.streams:
@@ -205,6 +207,7 @@ class Catalogue:
             )
 
     def _check_table(self, table: CreateTable) -> None:
+        check_table(table)
         if self.tables.get(table.name) == table:
             return
         if table.name in self.tables:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-_MARGIN = 60
+_MARGIN = 80
 """Characters of a long line that are shown on either side of the caret."""
 
 _Error = TypeVar("_Error", bound="StatementError")
@@ -114,7 +114,9 @@ def _excerpt(text: str, line: int, start: int, end: int) -> str:
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", start)
     last = len(text) if last < 0 else last
-    left, right = max(first, start - _MARGIN), min(last, start + _MARGIN)
+    left, right = (
+        (first, last) if last - first <= 2 * _MARGIN else (max(first, start - _MARGIN), min(last, start + _MARGIN))
+    )
     shown = ("…" if left > first else "") + _printable(text[left:right]) + ("…" if right < last else "")
     caret = " " * (start - left + (left > first)) + "^" * max(1, min(end, right) - start)
     number = str(line)

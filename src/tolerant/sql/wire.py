@@ -18,7 +18,7 @@ from typing import Any
 from tolerant.sql import statements
 from tolerant.sql.statements import Statement
 
-_TAG = "type"
+_TAG = "is"
 
 _STATEMENTS = {
     cls.__name__: cls
@@ -39,7 +39,7 @@ def encode(statement: Statement) -> str:
     """The statement as one line of JSON.
 
     >>> encode(statements.AlterQuery("inbound", 3.0))
-    '{"type":"AlterQuery","name":"inbound","within":3.0}'
+    '{"is":"AlterQuery","name":"inbound","within":3.0}'
     """
     return json.dumps(_plain(statement), separators=(",", ":"), allow_nan=False)
 

@@ -49,7 +49,7 @@ class Kind:
 
     def not_available(self, *about: str) -> NotAvailable:
         """The error of a kind whose core is not built yet."""
-        return NotAvailable(f"{self.name} is not available yet: {self.title}", about=about)
+        return NotAvailable(f"queries of the kind {self.name} are not available yet: {self.title}", about=about)
 
 
 def allow_clauses(shape: Shape, allowed: tuple[str, ...], what: str) -> None:

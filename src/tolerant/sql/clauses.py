@@ -1,0 +1,98 @@
+"""Our own clauses, peeled off the end of a select: WITHIN, FIDELITY, OTHERWISE, KEEP n ROWS, REFRESH WITHIN t."""
+
+from __future__ import annotations
+
+from sqlglot import Token
+
+from tolerant.sql.cursor import Cursor
+from tolerant.sql.durations import read_duration
+from tolerant.sql.errors import StatementError
+from tolerant.sql.shape import Clauses
+from tolerant.sql.tokens import depths, source
+
+WORDS = ("WITHIN", "FIDELITY", "OTHERWISE", "KEEP", "REFRESH")
+_ANY = "WITHIN, FIDELITY, OTHERWISE, KEEP, REFRESH or ';'"
+
+
+def peel(text: str, tokens: list[Token]) -> tuple[list[Token], Clauses]:
+    """The tokens before the first of our clauses, and the clauses.
+
+    Outside parentheses our words are always clauses; a column of such a name goes in backticks, or behind its table's
+    name.
+    """
+    for i, (depth, token) in enumerate(depths(tokens)):
+        named = i and source(text, tokens[i - 1]).upper() in (".", "AS")
+        if depth == 0 and not named and source(text, token).upper() in WORDS:
+            return tokens[:i], _clauses(Cursor(text, tokens[i:]))
+    return tokens, Clauses()
+
+
+def take_within(cursor: Cursor) -> float:
+    """The number behind WITHIN: a tolerance, not negative."""
+    place = cursor.here()
+    within = float(cursor.take_number("a number after WITHIN"))
+    if within < 0:
+        raise StatementError(
+            f"expected a tolerance that is not negative, found {within:g}",
+            expected="a number, 0 or more",
+            found=f"{within:g}",
+            span=place,
+        )
+    return abs(within)  # -0 is 0
+
+
+def take_duration(cursor: Cursor, what: str) -> int:
+    """A duration in quotes, in microseconds, more than nothing."""
+    place = cursor.here()
+    written = cursor.take_string(
+        what, hint="a duration is a number and a unit in quotes: '500 ms', '10 s', '5 min', '24 h'"
+    )
+    try:
+        duration = read_duration(written)
+    except ValueError as error:
+        raise StatementError(str(error), expected=what, found=repr(written), span=place) from None
+    if duration == 0:
+        raise StatementError(f"expected {what}, more than nothing; found {written!r}", found=repr(written), span=place)
+    return duration
+
+
+def _clauses(cursor: Cursor) -> Clauses:
+    found: dict[str, object] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    while not cursor.done:
+        place = cursor.here()
+        name = cursor.word().lower()
+        if name.upper() not in WORDS:
+            raise cursor.fail(_ANY)
+        if name in found:
+            raise StatementError(f"{name.upper()} is said twice", found=name.upper(), span=place)
+        cursor.index += 1
+        found[name] = _value(cursor, name)
+        spans[name] = place
+    return Clauses(**found, spans=spans)  # type: ignore[arg-type]
+
+
+def _value(cursor: Cursor, name: str) -> object:
+    if name == "within":
+        return take_within(cursor)
+    if name == "otherwise":
+        return cursor.take_word("WIDEN", "WITHHOLD").lower()
+    if name == "refresh":
+        cursor.take_word("WITHIN")
+        return take_duration(cursor, "a duration after REFRESH WITHIN")
+    place = cursor.here()
+    value = cursor.take_number(f"a number after {name.upper()}")
+    if name == "fidelity":
+        if not 0 < value <= 1:
+            raise StatementError(
+                f"expected a fidelity above 0 and at most 1, found {value}",
+                expected="a number above 0 and at most 1",
+                found=str(value),
+                span=place,
+                hint="fidelity is the fraction of time that the bound holds; 1 is a guarantee",
+            )
+        return float(value)
+    if not isinstance(value, int) or value < 1:
+        raise StatementError(f"expected a whole number of rows after KEEP, found {value}", found=str(value), span=place)
+    cursor.take_word("ROWS")
+    return value

@@ -1,0 +1,71 @@
+"""A stream's options, `WITH (name = value, …)`: what each takes, and what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+
+from tolerant.sql.durations import LONGEST, read_duration
+from tolerant.sql.errors import StatementError
+from tolerant.streams import POLICIES, Stream, StreamOptions
+
+NAMES = tuple(field.name for field in fields(StreamOptions))
+"""The options that a stream has."""
+
+_DURATIONS = ("tick", "latency", "lease", "retention")
+_WHOLE = ("period", "shards")
+
+
+def read_option(name: str, value: str | int | float) -> str | int | float:
+    """The value of an option as `StreamOptions` has it, from the text or number that the statement gives.
+
+    Raises:
+        StatementError: names the option, what it takes and what it was given.
+    """
+    if name in _DURATIONS:
+        if not isinstance(value, str):
+            raise _wrong(name, "a duration in quotes, such as '500 ms', '10 s', '5 min' or '24 h'", value)
+        try:
+            return read_duration(value)
+        except ValueError as error:
+            raise StatementError(f"option {name}: {error}", expected="a duration", found=repr(value)) from None
+    if name in _WHOLE and not isinstance(value, int):
+        raise _wrong(name, "a whole number", value)
+    if name == "shrink" and isinstance(value, str):
+        raise _wrong(name, "a number", value)
+    if name in ("policy", "shard") and not isinstance(value, str):
+        raise _wrong(name, "a name", value)
+    return float(value) if name == "shrink" else value
+
+
+def check_options(stream: Stream) -> None:
+    """Raise StatementError, naming the option, unless the stream's options can be run with."""
+    options = stream.options
+    rules: list[tuple[str, str, Callable[[], bool]]] = [
+        ("tick", "a duration, more than nothing", lambda: 0 < options.tick <= LONGEST),
+        ("period", "a whole number of ticks, at least 1", lambda: options.period >= 1),
+        ("period", "less than a hundred years in all", lambda: options.boundary <= LONGEST),
+        ("latency", "a duration", lambda: 0 <= options.latency <= LONGEST),
+        ("lease", "a duration, more than nothing", lambda: 0 < options.lease <= LONGEST),
+        ("shrink", "a number from 0 to below 1", lambda: 0 <= options.shrink < 1),
+        ("policy", f"one of {', '.join(POLICIES)}", lambda: options.policy in POLICIES),
+        ("shards", "a whole number, at least 1", lambda: options.shards >= 1),
+        ("shard", f"a key column ({', '.join(stream.key)})", lambda: options.shard in (None, *stream.key)),
+        ("retention", "a duration, more than nothing", lambda: 0 < options.retention <= LONGEST),
+    ]
+    for name, what, holds in rules:
+        if not holds():
+            raise _wrong(name, what, getattr(options, name))
+    if options.shards > 1 and options.shard is None:
+        raise StatementError(
+            f"option shards = {options.shards} needs option shard, a key column ({', '.join(stream.key)})",
+            expected=f"shard = one of {', '.join(stream.key)}",
+            hint="rows go to a shard by that column; a query must group by it or pin it",
+            about=("WITH", "shards"),
+        )
+
+
+def _wrong(name: str, what: str, value: object) -> StatementError:
+    return StatementError(
+        f"option {name} takes {what}, found {value!r:.60}", expected=what, found=f"{value!r:.60}", about=("WITH", name)
+    )

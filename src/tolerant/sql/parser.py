@@ -1,0 +1,245 @@
+"""Statement text → typed statements. `tolerant.sql.parse` and `parse_many` are the doors to this module."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from sqlglot import Token
+
+from tolerant.sql.catalogue import Catalogue
+from tolerant.sql.clauses import peel, take_within
+from tolerant.sql.cursor import Cursor
+from tolerant.sql.definitions import check_stream, check_table
+from tolerant.sql.errors import StatementError, expected, position
+from tolerant.sql.kinds import recognise
+from tolerant.sql.options import NAMES, read_option
+from tolerant.sql.selects import outline
+from tolerant.sql.statements import (
+    AlterQuery,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    Drop,
+    Show,
+    Statement,
+    Subscribe,
+    Unsubscribe,
+)
+from tolerant.sql.tokens import source, span, statements, tokenise
+from tolerant.sql.types import canonical_type
+from tolerant.streams import Column, KeyPart, Stream, StreamOptions
+
+_BEGINNINGS = "CREATE, ALTER, DROP, SHOW, SUBSCRIBE or UNSUBSCRIBE"
+
+
+def parse(text: str, catalogue: Catalogue | None = None) -> Statement:
+    """See `tolerant.sql.parse`."""
+    found = parse_many(text, catalogue)
+    if not found:
+        end = len(text.rstrip())
+        raise expected("a statement", "nothing").located(text, (end, end + 1))
+    if len(found) > 1:
+        offset = _offset(text, found[1].line, found[1].column)
+        raise expected("one statement", f"{len(found)}").located(text, (offset, offset + 1))
+    return found[0]
+
+
+def parse_many(text: str, catalogue: Catalogue | None = None) -> list[Statement]:
+    """See `tolerant.sql.parse_many`."""
+    known = None if catalogue is None else catalogue.copy()
+    found: list[Statement] = []
+    tokens: list[Token] = []
+    try:
+        for tokens in statements(text, tokenise(text)):
+            statement = _placed(text, tokens, _statement(Cursor(text, tokens)))
+            if known is not None and not isinstance(statement, Show):
+                known.check(statement)
+                known.record(statement)
+            found.append(statement)
+    except StatementError as error:
+        raise error.located(text, error.span or _whereabouts(text, tokens, error.about)) from None
+    return found
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    return sum(len(written) + 1 for written in text.split("\n")[: line - 1]) + column - 1
+
+
+def _placed(text: str, tokens: list[Token], statement: Statement) -> Statement:
+    line, column = position(text, tokens[0].start)
+    return replace(statement, text=text[tokens[0].start : tokens[-1].end + 1], line=line, column=column)
+
+
+def _whereabouts(text: str, tokens: list[Token], words: tuple[str, ...]) -> tuple[int, int]:
+    """Where an error that says only which words lead to it must be: each word stands behind the one before."""
+    if not tokens:
+        return 0, 1
+    place, start = span(tokens[0]), 0
+    for word in words:
+        for i in range(start, len(tokens)):
+            if word in (tokens[i].text, source(text, tokens[i])) or source(text, tokens[i]).upper() == word.upper():
+                place, start = span(tokens[i]), i + 1
+                break
+    return place
+
+
+def _statement(cursor: Cursor) -> Statement:
+    beginning = cursor.word()
+    match beginning:
+        case "CREATE":
+            cursor.index += 1
+            what = cursor.take_word("STREAM", "TABLE", "QUERY")
+            return _query(cursor) if what == "QUERY" else _relation(cursor, what)
+        case "ALTER":
+            return _alter(cursor)
+        case "DROP":
+            cursor.index += 1
+            dropped = cursor.take_word("QUERY", "STREAM", "TABLE").lower()
+            name = cursor.take_relation(f"the name of a {dropped}")
+            cursor.end("';'")
+            return Drop(cast(Literal["query", "stream", "table"], dropped), name)
+        case "SHOW":
+            cursor.index += 1
+            shown = cursor.take_word("QUERIES", "STREAMS", "TABLES").lower()
+            cursor.end("';'")
+            return Show(cast(Literal["queries", "streams", "tables"], shown))
+        case "SUBSCRIBE" | "UNSUBSCRIBE":
+            return _subscription(cursor)
+        case "SELECT":
+            raise cursor.fail(_BEGINNINGS, hint="a query that stands is named: CREATE QUERY name AS SELECT …")
+        case _:
+            raise cursor.fail(_BEGINNINGS)
+
+
+def _alter(cursor: Cursor) -> AlterQuery:
+    cursor.index += 1
+    cursor.take_word("QUERY")
+    name = cursor.take_relation("the name of a query")
+    cursor.take_word("WITHIN")
+    within = take_within(cursor)
+    cursor.end("';'")
+    return AlterQuery(name, within)
+
+
+def _subscription(cursor: Cursor) -> Subscribe | Unsubscribe:
+    made = Subscribe if cursor.take_word("SUBSCRIBE", "UNSUBSCRIBE") == "SUBSCRIBE" else Unsubscribe
+    name = cursor.take_relation("the name of a query")
+    if cursor.skip_word("FROM"):
+        uri = cursor.take_string("the URI of a table in quotes")
+        cursor.end("';'")
+        return made(name, (), uri)
+    if not cursor.at_symbol("("):
+        raise cursor.fail("'(' and values, or FROM and a URI")
+    cursor.index += 1
+    values: list[KeyPart] = []
+    if cursor.at_symbol(")"):
+        cursor.index += 1
+    else:
+        values.append(_constant(cursor))
+        while cursor.take_symbol(",", ")") == ",":
+            values.append(_constant(cursor))
+    cursor.end("';'")
+    return made(name, tuple(values))
+
+
+def _constant(cursor: Cursor) -> KeyPart:
+    what = "a number, a text in quotes, TRUE or FALSE"
+    if cursor.word() in ("TRUE", "FALSE"):
+        return cursor.take_word("TRUE", "FALSE") == "TRUE"
+    if cursor.token is not None and source(cursor.text, cursor.token)[0] in "'\"":
+        return cursor.take_string(what)
+    return cursor.take_number(what)
+
+
+def _relation(cursor: Cursor, what: str) -> CreateStream | CreateTable:
+    name = cursor.take_relation(f"a name for the {what.lower()}")
+    columns = _columns(cursor)
+    cursor.take_word("KEY")
+    key = tuple(column for column, _ in cursor.take_list("a key column"))
+    uri = cursor.take_string("a URI in quotes after FROM") if cursor.skip_word("FROM") else None
+    if what == "TABLE":
+        cursor.end("FROM or ';'" if uri is None else "';'")
+        table = CreateTable(name, columns, key, uri)
+        check_table(table)
+        return table
+    options = _options(cursor) if cursor.skip_word("WITH") else StreamOptions()
+    cursor.end("FROM, WITH or ';'" if uri is None else "WITH or ';'")
+    stream = Stream(name, columns, key, uri, options)
+    check_stream(stream)
+    return CreateStream(stream)
+
+
+def _columns(cursor: Cursor) -> tuple[Column, ...]:
+    cursor.take_symbol("(")
+    columns: list[Column] = []
+    while True:
+        name = cursor.take_name("the name of a column")
+        columns.append(Column(name, _type(cursor)))
+        if cursor.take_symbol(",", ")") == ")":
+            return tuple(columns)
+
+
+def _type(cursor: Cursor) -> str:
+    place = cursor.here()
+    written = cursor.take_name("a type")
+    try:
+        found = canonical_type(written)
+    except StatementError as error:
+        error.span = place
+        raise
+    if written.upper() in ("VARCHAR", "CHAR") and cursor.at_symbol("("):
+        cursor.index += 1
+        cursor.take_number("a length")
+        cursor.take_symbol(")")
+    return found
+
+
+def _options(cursor: Cursor) -> StreamOptions:
+    cursor.take_symbol("(")
+    given: dict[str, Any] = {}
+    while True:
+        place = cursor.here()
+        name = cursor.take_name("the name of an option").lower()
+        if name not in NAMES or name in given:
+            raise StatementError(
+                f"option {name} is given twice" if name in given else f"there is no option {name}",
+                expected=f"one of {', '.join(NAMES)}",
+                found=name,
+                span=place,
+            )
+        cursor.take_symbol("=")
+        place = cursor.here()
+        try:
+            given[name] = read_option(name, _option_value(cursor, name))
+        except StatementError as error:
+            error.span = error.span or place
+            raise
+        if cursor.take_symbol(",", ")") == ")":
+            return StreamOptions(**given)
+
+
+def _option_value(cursor: Cursor, name: str) -> str | int | float:
+    if cursor.word() or cursor.at_symbol("`") or (cursor.token and source(cursor.text, cursor.token)[0] == "`"):
+        return cursor.take_name(f"a value for option {name}")
+    if cursor.token is not None and source(cursor.text, cursor.token)[0] in "'\"":
+        return cursor.take_string(f"a value for option {name}")
+    return cursor.take_number(f"a value for option {name}")
+
+
+def _query(cursor: Cursor) -> CreateQuery:
+    name = cursor.take_relation("a name for the query")
+    parameters: tuple[str, ...] = ()
+    if cursor.at_symbol("("):
+        listed = cursor.take_list("a parameter")
+        parameters = tuple(parameter for parameter, _ in listed)
+        for i, (parameter, place) in enumerate(listed):
+            if parameter in parameters[:i]:
+                raise StatementError(f"parameter {parameter} is named twice", found=parameter, span=place)
+    cursor.take_word("AS")
+    if cursor.word() not in ("SELECT", "WITH") and not cursor.at_symbol("("):
+        raise cursor.fail("SELECT")
+    end = cursor.tokens[-1].end + 1
+    tokens, clauses = peel(cursor.text, cursor.rest())
+    shape = outline(cursor.text, tokens, clauses, parameters)
+    return CreateQuery(name, parameters, recognise(replace(shape, end=(end, end + 1))))

@@ -1,0 +1,74 @@
+"""Names inside a select.
+
+Which relation a column belongs to, what is a parameter, what is a constant, and where it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tolerant.sql.cursor import number
+from tolerant.sql.errors import StatementError
+from tolerant.sql.predicates import Operand, Parameter
+from tolerant.sql.shape import ColumnRef, Span
+from tolerant.streams import KeyPart
+
+
+def place(node: exp.Expr) -> Span | None:
+    """Where an expression stands in the text: from its first to its last part that knows."""
+    starts, ends = [], []
+    for part in node.walk():
+        if "start" in part.meta:
+            starts.append(part.meta["start"])
+            ends.append(part.meta["end"] + 1)
+    return (min(starts), max(ends)) if starts else None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The text, the relations by the name that columns use for them, and the template's parameters."""
+
+    text: str
+    relations: Mapping[str, str]
+    parameters: tuple[str, ...]
+
+    def fail(self, what: str, node: exp.Expr, hint: str = "") -> StatementError:
+        """The error that something else than this expression was expected."""
+        at = place(node)
+        found = self.text[at[0] : at[1]] if at else type(node).__name__.upper()
+        found = found if len(found) <= 60 else found[:60] + "…"
+        return StatementError(f"expected {what}, found {found}", expected=what, found=found, span=at, hint=hint)
+
+    def column(self, node: exp.Expr) -> ColumnRef | None:
+        """The column that an expression is; None: it is none, or a parameter."""
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            return None
+        qualifier = node.table
+        if not qualifier:
+            return None if node.name in self.parameters else ColumnRef(None, node.name, place(node))
+        if node.args.get("db") or qualifier not in self.relations:
+            choices = " or ".join(f"{name}.{node.name}" for name in self.relations)
+            raise self.fail(choices, node)
+        return ColumnRef(self.relations[qualifier], node.name, place(node))
+
+    def operand(self, node: exp.Expr) -> Operand | None:
+        """The constant or parameter that an expression is; None: it is neither."""
+        if isinstance(node, exp.Column) and not node.table and node.name in self.parameters:
+            return Parameter(node.name)
+        return constant(node)
+
+
+def constant(node: exp.Expr) -> KeyPart | None:
+    """The text, number or truth value that an expression is; None: it is none."""
+    node = node.unnest()
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Neg):
+        value = constant(node.this)
+        return None if value is None or isinstance(value, str | bool) else -value
+    if not isinstance(node, exp.Literal):
+        return None
+    return str(node.this) if node.is_string else number(str(node.this))
