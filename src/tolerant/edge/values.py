@@ -25,7 +25,7 @@ def as_numbers(values: object, items: Sequence[object] | NDArray[np.int64]) -> N
     else:
         raise ValueError(f"values must be a sequence or an array of numbers, got {type(values).__name__}")
     if len(numbers) != len(items):
-        raise ValueError(f"items and values must be of one length, got {len(items)} and {len(numbers)}")
+        raise ValueError(f"values must be one for each of the {len(items)} items, got {len(numbers)}")
     return numbers
 
 
