@@ -111,7 +111,7 @@ def test_a_grant_that_asks_for_it_is_acknowledged_at_each_arrival_and_recentres_
     core.grant([asked], 4)
     core.grant([asked], 5)
     assert rows(core) == [("ack", "a", 4, 11.0, asked.version), ("ack", "a", 5, 11.0, asked.version)]
-    assert core.filter_of("a") == (11.0, 11.0, 4.0, asked.version)
+    assert core.filter_of("a")[:4] == (11.0, 11.0, 4.0, asked.version)
 
 
 def test_an_older_version_is_ignored_even_if_it_asks_for_an_answer():
@@ -272,7 +272,7 @@ def test_it_does_what_its_slow_twin_does(script):
         assert core.items() == sorted(twin.items)
         for key, item in twin.items.items():
             state = core.filter_of(key)
-            assert state == (item.centre, item.value, item.width(core.clock, OPTIONS.boundary), item.version)
+            assert state[:4] == (item.centre, item.value, item.width(core.clock, OPTIONS.boundary), item.version)
             assert abs(state.value - state.centre) <= state.width / 2  # the promise that everything rests on
     assert canonical(rows(core)) == twin.drain()
 

@@ -19,14 +19,18 @@ _ROOM = 16
 
 
 class FilterState(NamedTuple):
-    """One item's filter: the last value sent, the last value offered, the width now, and the grant that gives it (0:
-    none).
-    """
+    """One item's filter, and the grant that gives its width (version 0: none; `since` in boundaries passed)."""
 
     centre: float
+    """The value sent last."""
     value: float
+    """The value offered last."""
     width: float
+    """The width now."""
     version: int
+    granted: float
+    shrink: float
+    since: int
 
 
 class FilterBank:
@@ -124,6 +128,9 @@ class FilterBank:
             float(self.last[handle]),
             float(self.half[handle]) * 2,
             int(self.version[handle]),
+            float(self.width[handle]),
+            float(self.shrink[handle]),
+            int(self.since[handle]),
         )
 
     def _recentre(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
