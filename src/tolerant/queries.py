@@ -17,8 +17,8 @@ UNIT_WEIGHT_FUNCTIONS = ("min", "max", "count")
 class Aggregate:
     """A bounded aggregate over named items: |answer − truth| ≤ `within`, a fraction `fidelity` of the time.
 
-    `fn` is one of "sum", "avg", "min", "max", "count". `weights` maps item to weight; `avg` divides by the number of items, not by
-    the sum of the weights; `min`, `max` and `count` take unit weights only.
+    `fn` is one of "sum", "avg", "min", "max", "count". `weights` maps item to weight; `avg` divides by the number of
+    items, not by the sum of the weights; `min`, `max` and `count` take unit weights only.
 
     >>> Aggregate("net", "sum", {"in": 1.0, "out": -1.0}, within=3).within
     3.0
@@ -42,7 +42,7 @@ class Aggregate:
             if not math.isfinite(weight):
                 raise ValueError(f"weight of item {item!r} in query {self.name!r} must be finite, got {weight}")
             if self.fn in UNIT_WEIGHT_FUNCTIONS and weight != 1.0:
-                raise ValueError(f"{self.fn} takes unit weights only; item {item!r} of query {self.name!r} has {weight}")
+                raise ValueError(f"{self.fn} takes unit weights only; {item!r} of query {self.name!r} has {weight}")
         object.__setattr__(self, "weights", MappingProxyType(weights))
         object.__setattr__(self, "within", float(self.within))
 
@@ -64,8 +64,8 @@ class Aggregate:
 class Answer:
     """What a query is known to be at event time `at` (microseconds).
 
-    A *settled* answer (neither stale nor settling) claims low ≤ truth(at) ≤ high and high − low ≤ 2·within. An end that is
-    not known is None; so is everything where there is nothing to aggregate (SQL's NULL).
+    A *settled* answer (neither stale nor settling) claims low ≤ truth(at) ≤ high and high − low ≤ 2·within. An end
+    that is not known is None; so is everything where there is nothing to aggregate (SQL's NULL).
     """
 
     query: str

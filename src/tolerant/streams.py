@@ -20,9 +20,10 @@ POLICIES = ("exact", "uniform", "adaptive")
 class StreamOptions:
     """How a stream is run; durations in microseconds. See `specs/0-pipeline.md` §3.
 
-    `tick`: time between readings. `period`: ticks between boundaries. `latency`: λ, how late a row may be appended after its
-    event time. `lease`: how long a silent source is trusted. `shrink`: how much of its width a filter gives up at each
-    boundary. `shards` and `shard`: how many shards, and by which key column. `retention`: how long rows are kept.
+    `tick`: time between readings. `period`: ticks between boundaries. `latency`: λ, how late a row may be appended
+    after its event time. `lease`: how long a silent source is trusted. `shrink`: how much of its width a filter
+    gives up at each boundary. `shards` and `shard`: how many shards, and by which key column. `retention`: how long
+    rows are kept.
     """
 
     tick: int = SECOND
@@ -43,7 +44,7 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's name and its type, one of the names in `sql.types`: "STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", …"""
+    """A column's name and its type, one of the names in `sql.types`: "STRING", "BIGINT", "DOUBLE", …"""
 
     name: str
     type: str

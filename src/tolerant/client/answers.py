@@ -103,7 +103,7 @@ def _newer(answer: Answer, last: Answer | None) -> bool:
 def _bodies(entry: Entry) -> Iterator[Answer]:
     for body in rows.unpack(entry.payload).column("body").to_pylist():
         if body is not None:
-            yield from _answers(body)
+            yield Answer(**rows.read_current(body))
 
 
 def _answers(payload: bytes) -> list[Answer]:

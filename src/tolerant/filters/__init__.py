@@ -1,1 +1,13 @@
-"""…"""
+"""Filters: send only what the promise needs.
+
+Every source keeps a small interval around the last value it sent and is silent while its value stays inside; the
+widths of the intervals are the currency. `Filter` is the source's side, `Coordinator` the pipeline's: it hands out
+widths and turns values into answers that are never further from the truth than asked. `simulate` runs both over a
+recorded trace.
+"""
+
+from tolerant.filters.coordinator import Coordinator
+from tolerant.filters.filter import Filter
+from tolerant.filters.simulate import Run, simulate
+
+__all__ = ["Coordinator", "Filter", "Run", "simulate"]

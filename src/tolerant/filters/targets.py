@@ -18,6 +18,9 @@ _ENOUGH = 1e-6
 _EXACT = 1e-12
 """Both of the largest burden: how long a step may be after the least squares of the positive targets, and else."""
 
+_ROUGH, _FINE = 1e-3, 1e-10
+"""What conjugate gradients leave of the slopes."""
+
 _SWEEPS = 1000
 """Rows that nearly depend on each other converge slowly; the next boundary goes on from where this one stopped."""
 
@@ -60,14 +63,17 @@ def improve(rows: RowArrays, burdens: Floats, targets: Floats) -> int:
     for k in range(slopes.size):
         slopes[k] = _product(rows, rows.coupled[k], residual)
     most = burdens.max()
-    exact, since = False, 0
+    whole, exact, since = False, False, 0
     for sweep in range(_SWEEPS):
         step, settled = _sweep(rows, targets, residual, slopes)
         if step <= _EXACT * most or (exact and step <= _ENOUGH * most):
             return sweep + 1
         since += 1
         if settled or since == _PATIENCE:
-            exact, since = _polish(rows, targets, residual, slopes), 0
+            # The first time roughly: the targets that are above 0 may not be the right ones yet.
+            fine, since = whole, 0
+            whole = _polish(rows, targets, residual, slopes, _FINE if fine else _ROUGH)
+            exact = fine and whole
     return _SWEEPS
 
 
@@ -92,10 +98,10 @@ def _sweep(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats) -
 
 
 @compiled
-def _polish(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats) -> bool:
+def _polish(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats, rest: float) -> bool:
     """Move the positive targets to their least squares, or as far as all stay ≥ 0; True if it was the whole way."""
     face = np.array([k for k in range(rows.coupled.size) if targets[rows.coupled[k]] > 0], np.int64)
-    moves = _least_squares(rows, face, residual, slopes)
+    moves = _least_squares(rows, face, residual, slopes, rest)
     share = 1.0
     for k in range(face.size):
         if moves[k] < 0:
@@ -109,7 +115,7 @@ def _polish(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats) 
 
 
 @compiled
-def _least_squares(rows: RowArrays, face: Integers, residual: Floats, slopes: Floats) -> Floats:
+def _least_squares(rows: RowArrays, face: Integers, residual: Floats, slopes: Floats, rest: float) -> Floats:
     """How far to move the targets of `face`, signs left aside: conjugate gradients, which bear dependent rows."""
     moves, products, slope = np.zeros(face.size), np.empty(face.size), np.empty(face.size)
     for k in range(face.size):
@@ -118,7 +124,7 @@ def _least_squares(rows: RowArrays, face: Integers, residual: Floats, slopes: Fl
     overlaps = rows.overlaps[face][:, face] if slopes.size else rows.overlaps
     fitted = np.empty(0 if slopes.size else residual.size)
     norm = (slope * slope).sum()
-    enough = norm * 1e-20
+    enough = norm * rest**2
     for _ in range(face.size + 10):
         if norm <= enough:
             break

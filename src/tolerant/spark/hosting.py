@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import pyarrow as pa
+
 from tolerant.transport.log import Entry
+from tolerant.transport.rows import pack, unpack
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,8 @@ class Output:
 
 
 class Hosted(Protocol):
-    """A shard of a pipeline. A function of the log: the same entries give the same outputs, however they are cut into batches.
+    """A shard of a pipeline. A function of the log: the same entries give the same outputs, however they are cut
+    into batches.
 
     `restore` with the snapshot and the deltas since must leave the object as it was, bit for bit.
     """
@@ -34,3 +39,51 @@ class Hosted(Protocol):
     def snapshot(self) -> bytes:
         """All of the state as bytes."""
         ...
+
+
+class Replayed(ABC):
+    """A shard whose delta is its input: it is restored by taking the same entries again. `Hosted` for free."""
+
+    @abstractmethod
+    def take(self, batch: Sequence[Entry]) -> list[Output]:
+        """Take entries in log order; what to say."""
+
+    @abstractmethod
+    def load(self, snapshot: bytes) -> None:
+        """Become what `snapshot` said."""
+
+    @abstractmethod
+    def snapshot(self) -> bytes:
+        """All of the state as bytes."""
+
+    def apply(self, batch: Sequence[Entry]) -> tuple[list[Output], bytes]:
+        """`Hosted.apply`."""
+        return self.take(batch), pack_entries(batch)
+
+    def restore(self, snapshot: bytes | None, deltas: Sequence[bytes]) -> None:
+        """`Hosted.restore`, on an object that was just made."""
+        if snapshot is not None:
+            self.load(snapshot)
+        for delta in deltas:
+            self.take(unpack_entries(delta))
+
+
+_ENTRIES = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("position", pa.int64()), ("payload", pa.binary())]
+)
+
+
+def pack_entries(entries: Sequence[Entry]) -> bytes:
+    """Entries as bytes."""
+    columns = [
+        pa.array([e.topic for e in entries], pa.string()),
+        pa.array([e.partition for e in entries], pa.int32()),
+        pa.array([e.position for e in entries], pa.int64()),
+        pa.array([e.payload for e in entries], pa.binary()),
+    ]
+    return pack(pa.record_batch(columns, schema=_ENTRIES))
+
+
+def unpack_entries(payload: bytes) -> list[Entry]:
+    """The entries that `pack_entries` made the bytes from."""
+    return [Entry(*row) for row in zip(*unpack(payload).to_pydict().values(), strict=True)]

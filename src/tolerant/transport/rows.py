@@ -6,7 +6,10 @@ Times are microseconds. `sequence` and `grant` are (epoch, counter) pairs packed
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,6 +96,16 @@ COMPACTED = pa.schema(
 """Rows of every compacted topic."""
 
 
+def compacted(rows: Sequence[tuple[str, int, bytes | None]]) -> pa.RecordBatch:
+    """Rows (key, version, body) for a compacted topic; a body of None forgets the key."""
+    columns = [
+        pa.array([key for key, _, _ in rows], pa.string()),
+        pa.array([version for _, version, _ in rows], pa.int64()),
+        pa.array([body for _, _, body in rows], pa.binary()),
+    ]
+    return pa.record_batch(columns, schema=COMPACTED)
+
+
 def pack(batch: pa.RecordBatch) -> bytes:
     """The batch as the bytes of an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
@@ -151,6 +164,17 @@ def clock_batch(at: int, epoch: int = 0, checkpoint: str = "") -> pa.RecordBatch
     from tolerant.kernels.versions import version
 
     return updates_batch(kind="clock", keys=[""], at=[at], source=checkpoint, sequence=[version(epoch, 0)], through=at)
+
+
+def current_body(answer: dict[str, object]) -> bytes:
+    """A row of ANSWERS as the body of its row in the compacted topic `current.<query>`."""
+    return json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_current(body: bytes) -> dict[str, Any]:
+    """The row that `current_body` made the bytes from: arguments for `tolerant.queries.Answer`."""
+    row: dict[str, Any] = json.loads(body)
+    return row
 
 
 @dataclass(frozen=True)

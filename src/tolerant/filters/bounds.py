@@ -1,0 +1,294 @@
+"""The bounds of every query, kept up to date row by row (`specs/1-filters.md` §2.2).
+
+A sum is Σ K·centre with half-width Σ |K|·width / 2; a min or max lies between those of the items' lower and of their
+upper ends. Each event time at which the bounds of a query change gives one answer: rows of one `at` are one
+transaction.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.filters.beliefs import believed, confirm
+from tolerant.filters.state import (
+    AVG,
+    COUNT,
+    MAX,
+    MIN,
+    NOTHING,
+    SETTLING,
+    STALE,
+    Flags,
+    Floats,
+    Integers,
+    Items,
+    Links,
+    Queries,
+    Said,
+)
+from tolerant.kernels.compiled import compiled
+from tolerant.kernels.versions import COUNTER_BITS
+
+_ROUNDING = 1e-9
+"""How much of the tolerance rounding may take before an answer counts as settling."""
+
+_CANCELLATION = 1e10
+"""A term this much larger than what is left of its sum has taken its digits with it: the sum is made anew."""
+
+
+@compiled
+def _add(total: float, lost: float, term: float) -> tuple[float, float]:
+    # Neumaier's sum: what a float addition loses is kept beside it.
+    new = total + term
+    if abs(total) >= abs(term):
+        lost += (total - new) + term
+    else:
+        lost += (term - new) + total
+    return new, lost
+
+
+@compiled
+def _scan(query: int, items: Items, queries: Queries, links: Links) -> None:
+    """Make total, spread, unknown, low and high of a query anew from its members."""
+    total, total_lost, spread, spread_lost, unknown = 0.0, 0.0, 0.0, 0.0, 0
+    least = queries.fn[query] == MIN
+    low, high = (np.inf, np.inf) if least else (-np.inf, -np.inf)
+    for position in range(links.query_start[query], links.query_start[query + 1]):
+        item, weight = links.query_items[position], links.query_weights[position]
+        centre, width = items.centre[item], items.width[item]
+        if weight == 0.0:
+            continue
+        total, total_lost = _add(total, total_lost, weight * centre)
+        if np.isinf(width):
+            unknown += 1
+        else:
+            spread, spread_lost = _add(spread, spread_lost, abs(weight) * width)
+        if least:
+            low, high = min(low, centre - width / 2), min(high, centre + width / 2)
+        else:
+            low, high = max(low, centre - width / 2), max(high, centre + width / 2)
+    queries.total[query], queries.total_lost[query] = total, total_lost
+    queries.spread[query], queries.spread_lost[query] = spread, spread_lost
+    queries.unknown[query] = unknown
+    queries.low[query], queries.high[query] = low, high
+    queries.dirty[query] = False
+
+
+@compiled
+def _bounds(query: int, items: Items, queries: Queries, links: Links) -> tuple[float, float, float, int]:
+    """low, value, high and flags of a query now."""
+    fn, n = queries.fn[query], queries.members[query]
+    flags = STALE if queries.stale[query] > 0 else 0
+    if fn == COUNT:
+        return float(n), float(n), float(n), flags
+    if n == 0:
+        return np.nan, np.nan, np.nan, NOTHING
+    if queries.dirty[query]:
+        _scan(query, items, queries, links)
+    allowed = 2.0 * queries.within[query] * (1.0 + _ROUNDING)
+    if fn in (MIN, MAX):
+        low, high = queries.low[query], queries.high[query]
+        value = (low + high) / 2 if np.isfinite(low) and np.isfinite(high) else np.nan
+        if queries.unknown[query] > 0 or not high - low <= allowed:
+            flags |= SETTLING
+        return low, value, high, flags
+    share = float(n) if fn == AVG else 1.0
+    value = (queries.total[query] + queries.total_lost[query]) / share
+    if queries.unknown[query] > 0:
+        return -np.inf, value, np.inf, flags | SETTLING
+    half = max(queries.spread[query] + queries.spread_lost[query], 0.0) / 2 / share
+    if not 2.0 * half <= allowed:
+        flags |= SETTLING
+    return value - half, value, value + half, flags
+
+
+@compiled
+def _same(a: float, b: float) -> bool:
+    return a == b or (np.isnan(a) and np.isnan(b))
+
+
+@compiled
+def say(asked: Integers, at: int, items: Items, queries: Queries, links: Links, said: Said, count: int) -> int:
+    """Write the answers of those queries asked about that changed since they were last given; the new number of
+    answers.
+    """
+    for query in asked:
+        queries.touched[query] = False
+        low, value, high, flags = _bounds(query, items, queries, links)
+        if (
+            flags == queries.said_flags[query]
+            and _same(low, queries.said_low[query])
+            and _same(value, queries.said_value[query])
+            and _same(high, queries.said_high[query])
+        ):
+            continue
+        queries.said_low[query], queries.said_value[query], queries.said_high[query] = low, value, high
+        queries.said_flags[query] = flags
+        said.query[count], said.at[count] = query, at
+        said.low[count], said.value[count], said.high[count] = low, value, high
+        said.flags[count] = flags
+        count += 1
+    return count
+
+
+@compiled
+def _move(item: int, centre: float, width: float, items: Items, queries: Queries, links: Links) -> None:
+    """Give an item a new centre and believed width, and carry that into its queries."""
+    old_centre, old_width = items.centre[item], items.width[item]
+    items.centre[item], items.width[item] = centre, width
+    if centre == old_centre and width == old_width:
+        return
+    for position in range(links.item_start[item], links.item_start[item + 1]):
+        query, weight = links.item_queries[position], links.item_weights[position]
+        fn = queries.fn[query]
+        if weight == 0.0 or fn == COUNT or queries.dirty[query]:
+            continue
+        if fn in (MIN, MAX):
+            _move_extreme(query, old_centre, old_width, centre, width, queries)
+            queries.unknown[query] += int(np.isinf(width)) - int(np.isinf(old_width))
+            continue
+        _move_sum(query, weight, old_centre, old_width, centre, width, queries)
+
+
+@compiled
+def _move_sum(
+    query: int, weight: float, old_centre: float, old_width: float, centre: float, width: float, queries: Queries
+) -> None:
+    total, lost = _add(queries.total[query], queries.total_lost[query], -weight * old_centre)
+    total, lost = _add(total, lost, weight * centre)
+    queries.total[query], queries.total_lost[query] = total, lost
+    if abs(weight * old_centre) > _CANCELLATION * (abs(total) + queries.within[query]):
+        queries.dirty[query] = True
+    if width == old_width:
+        return
+    spread, spread_lost = queries.spread[query], queries.spread_lost[query]
+    if np.isinf(old_width):
+        queries.unknown[query] -= 1
+    else:
+        spread, spread_lost = _add(spread, spread_lost, -abs(weight) * old_width)
+    if np.isinf(width):
+        queries.unknown[query] += 1
+    else:
+        spread, spread_lost = _add(spread, spread_lost, abs(weight) * width)
+    queries.spread[query], queries.spread_lost[query] = spread, spread_lost
+    if not np.isinf(old_width) and abs(weight) * old_width > _CANCELLATION * (spread + queries.within[query]):
+        queries.dirty[query] = True
+
+
+@compiled
+def _move_extreme(
+    query: int, old_centre: float, old_width: float, centre: float, width: float, queries: Queries
+) -> None:
+    # An end that moves outwards is the new extreme; the extreme itself moving inwards asks for a scan.
+    sign = 1.0 if queries.fn[query] == MIN else -1.0
+    for side in (-1.0, 1.0):
+        old, new = old_centre + side * old_width / 2, centre + side * width / 2
+        extreme = queries.low[query] if side < 0 else queries.high[query]
+        if sign * new <= sign * extreme:
+            extreme = new
+        elif old == extreme:
+            queries.dirty[query] = True
+        if side < 0:
+            queries.low[query] = extreme
+        else:
+            queries.high[query] = extreme
+
+
+@compiled
+def apply_rows(
+    item: Integers,
+    value: Floats,
+    at: Integers,
+    sequence: Integers,
+    grant: Integers,
+    counts: Flags,
+    passed: int,
+    powers: Floats,
+    items: Items,
+    queries: Queries,
+    links: Links,
+    said: Said,
+) -> tuple[int, int, Integers]:
+    """Apply rows in order: new centres, confirmations, and an answer for each query that an event time changed.
+
+    Returns the number of answers written to `said`, of duplicates left out, and the rows whose grant is not held.
+    """
+    answers, duplicates, strange = 0, 0, 0
+    stranger = np.empty(len(item), np.int64)
+    touched = np.empty(len(queries.fn), np.int64)
+    n = 0
+    for row in range(len(item)):
+        if row > 0 and at[row] != at[row - 1]:
+            answers = say(touched[:n], at[row - 1], items, queries, links, said, answers)
+            n = 0
+        i = item[row]
+        if sequence[row] <= items.sequence[i]:
+            duplicates += 1
+            continue
+        items.sequence[i] = sequence[row]
+        if not items.seen[i]:
+            _appear(i, items, queries, links)
+        if items.stale[i] and (sequence[row] >> COUNTER_BITS) >= items.epoch[i]:
+            _mark(i, False, items, queries, links)
+        if not confirm(items, i, grant[row]):
+            stranger[strange] = row
+            strange += 1
+        elif counts[row]:
+            items.updates[i] += 1
+        items.total[i] += int(counts[row])
+        _move(i, value[row], believed(items, i, passed, powers), items, queries, links)
+        for position in range(links.item_start[i], links.item_start[i + 1]):
+            query = links.item_queries[position]
+            if not queries.touched[query]:
+                queries.touched[query] = True
+                touched[n] = query
+                n += 1
+    if len(item) > 0:
+        answers = say(touched[:n], at[len(item) - 1], items, queries, links, said, answers)
+    return answers, duplicates, stranger[:strange]
+
+
+@compiled
+def rescan(asked: Integers, items: Items, queries: Queries, links: Links) -> None:
+    """Make the sums and extremes of these queries anew, and count their stale members."""
+    for query in asked:
+        stale, seen = 0, 0
+        for position in range(links.query_start[query], links.query_start[query + 1]):
+            item = links.query_items[position]
+            stale += int(items.stale[item] and links.query_weights[position] != 0.0)
+            seen += int(items.seen[item])
+        queries.stale[query] = stale
+        size = links.query_start[query + 1] - links.query_start[query]
+        queries.members[query] = seen if queries.fn[query] == COUNT else size
+        _scan(query, items, queries, links)
+
+
+@compiled
+def _appear(item: int, items: Items, queries: Queries, links: Links) -> None:
+    items.seen[item] = True
+    for position in range(links.item_start[item], links.item_start[item + 1]):
+        query = links.item_queries[position]
+        if queries.fn[query] == COUNT:
+            queries.members[query] += 1
+
+
+@compiled
+def _mark(item: int, stale: bool, items: Items, queries: Queries, links: Links) -> None:
+    items.stale[item] = stale
+    for position in range(links.item_start[item], links.item_start[item + 1]):
+        if links.item_weights[position] != 0.0:
+            queries.stale[links.item_queries[position]] += 1 if stale else -1
+
+
+@compiled
+def mark_stale(which: Integers, stale: bool, items: Items, queries: Queries, links: Links) -> None:
+    """Mark items stale or fresh, and count it in their queries (`say` them afterwards)."""
+    for item in which:
+        if items.stale[item] != stale:
+            _mark(item, stale, items, queries, links)
+
+
+def room(size: int) -> Said:
+    """Space for `size` answers."""
+    kinds = (np.int64, np.int64, np.float64, np.float64, np.float64, np.int8)
+    return Said._make(np.empty(size, kind) for kind in kinds)

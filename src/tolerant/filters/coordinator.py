@@ -1,0 +1,539 @@
+"""The pipeline's side of the filters: who holds how much width, and what every query is known to be.
+
+The promise: as long as each source applies the newest grant that reached it, every settled answer contains the truth
+and is at most 2·within wide (`specs/0-pipeline.md` §4, `specs/1-filters.md` §2.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.filters import beliefs, bounds
+from tolerant.filters.book import Book
+from tolerant.filters.growth import boundary as grow
+from tolerant.filters.shares import fitted, start_widths
+from tolerant.filters.state import NOTHING, SETTLING, STALE, Decided, Flags, Floats, Integers, Said
+from tolerant.kernels.decay import boundaries_passed, powers
+from tolerant.kernels.random import key_of
+from tolerant.kernels.versions import version
+from tolerant.queries import Aggregate, Answer
+
+LIVE_POLICIES = ("exact", "uniform", "adaptive")
+"""The policies that a coordinator can run."""
+
+_ROUNDING = 1e-12
+
+_SMOOTHING = 0.1
+"""How fast an item's shown rate follows what it sends."""
+
+
+class Standing(NamedTuple):
+    """How a query stands: its number of items, and whether its answer is stale or settling."""
+
+    items: int
+    stale: bool
+    settling: bool
+
+
+class ItemView(NamedTuple):
+    """Items side by side: granted and believed width, centre, updates in all and a period, burden (cost a tick and
+    width).
+    """
+
+    names: list[str]
+    width: Floats
+    believed: Floats
+    centre: Floats
+    total: Integers
+    pace: Floats
+    burden: Floats
+    stale: Flags
+
+
+class Coordinator:
+    """Hands out filter widths and keeps the answers of any number of overlapping queries.
+
+    Parameters: `queries`, their items' first `values`; `period` in ticks between boundaries; `shrink`, what a filter
+    gives up at each;
+    `costs` of a message per item (default 1); `seed` and `shard` key the random order of ties; `epoch` is the first
+    half of each grant's version; `interval`, microseconds between boundaries, where `at` is event time (without it,
+    each call of `boundary` is one).
+
+    >>> c = Coordinator([Aggregate.over("both", "sum", ["x", "y"], 3)], values={"x": 10, "y": 20})
+    >>> c.widths, c.answers()[0].low
+    ({'x': 3.0, 'y': 3.0}, 27.0)
+    """
+
+    def __init__(
+        self,
+        queries: Iterable[Aggregate] = (),
+        *,
+        values: Mapping[str, float] | None = None,
+        period: int = 10,
+        shrink: float = 0.05,
+        costs: Mapping[str, float] | None = None,
+        seed: int = 0,
+        policy: str = "adaptive",
+        shard: int = 0,
+        epoch: int = 1,
+        interval: int | None = None,
+    ) -> None:
+        if policy not in LIVE_POLICIES:
+            raise ValueError(f"policy must be one of {', '.join(LIVE_POLICIES)}, got {policy!r}")
+        if period < 1 or period != int(period):
+            raise ValueError(f"period must be a whole number of ticks, at least 1, got {period}")
+        if not 0 <= shrink < 1:
+            raise ValueError(f"shrink must be in [0, 1), got {shrink}")
+        self.policy, self.period, self.seed, self.shard = policy, int(period), seed, shard
+        self.shrink = shrink if policy == "adaptive" else 0.0
+        self.epoch, self.interval = epoch, interval
+        self.passed = 0
+        self.at = 0
+        self.issued = 0
+        self._costs = dict(costs or {})
+        self._book = Book()
+        self._powers = powers(self.shrink)
+        self._targets: Floats | None = None
+        self._decided: list[Decided] = []
+        self._said: list[Said] = []
+        for query in queries:
+            self._open(query)
+        self._reallocate(0, joining=False)
+        for item, value in (values or {}).items():
+            self.update(item, value, 0)
+        self.take_decisions()
+        self.take_answers()
+        self._book.items.updates[:] = 0
+
+    # -- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def widths(self) -> dict[str, float]:
+        """The newest width granted to each item, confirmed or not."""
+        granted = beliefs.granted_many(self._book.items, self._book.size, self.passed, self._powers)
+        return {name: float(granted[item]) for name, item in self._book.index.items()}
+
+    def believed(self, item: str) -> tuple[float, float]:
+        """(centre, width) of the filter that must be reckoned with for an item; an infinite width is unknown."""
+        index = self._book.index[item]
+        return float(self._book.items.centre[index]), float(self._book.items.width[index])
+
+    def answers(self) -> list[Answer]:
+        """What every query is known to be now; a query with an item that has no value yet is left out."""
+        self._say(self._book.alive(), self.at)
+        items, queries = self._book.items, self._book.queries
+        found = []
+        for query, member in enumerate(self._book.members):
+            if member is None or not all(items.seen[item] for item in member.weights):
+                continue
+            found.append(
+                answer_of(
+                    member.name,
+                    self.at,
+                    float(queries.said_low[query]),
+                    float(queries.said_value[query]),
+                    float(queries.said_high[query]),
+                    int(queries.said_flags[query]),
+                )
+            )
+        return found
+
+    def standing(self, names: Iterable[str]) -> list[Standing]:
+        """How each of these queries stands."""
+        queries = self._book.queries
+        found = []
+        for name in names:
+            query = self._book.query_index[name]
+            flags = int(queries.said_flags[query])
+            size = len(self._book.member(name).weights)
+            found.append(Standing(size, flags > 0 and bool(flags & STALE), flags > 0 and bool(flags & SETTLING)))
+        return found
+
+    def item_view(self, items: Integers) -> ItemView:
+        """What people ask about items first: who holds how much, and what it sends."""
+        state = self._book.items
+        width = beliefs.granted_many(state, self._book.size, self.passed, self._powers)[items]
+        finite = np.isfinite(width) & (width > 0)
+        burden = np.where(
+            finite, state.cost[items] * state.pace[items] / self.period / np.where(finite, width, 1.0), 0.0
+        )
+        names = [str(self._book.item_names[item]) for item in items.tolist()]
+        return ItemView(
+            names,
+            width,
+            state.width[items],
+            state.centre[items],
+            state.total[items],
+            state.pace[items],
+            burden,
+            state.stale[items],
+        )
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def update(self, item: str, value: float, at: int, grant: int | None = None) -> None:
+        """A source sent a value. `grant` is the version that the row carries; None confirms the newest."""
+        if item not in self._book.index:
+            raise ValueError(f"item {item!r} is in no query")
+        if not np.isfinite(value):
+            raise ValueError(f"value of item {item!r} must be finite, got {value}")
+        index = self._book.index[item]
+        items = self._book.items
+        held = int(items.held[index])
+        newest = int(items.slot_high[index, held - 1]) if held else 0
+        self.update_many(
+            np.array([index]),
+            np.array([value], np.float64),
+            np.array([at]),
+            sequences=items.sequence[index : index + 1] + 1,
+            grants=np.array([newest if grant is None else grant]),
+        )
+
+    def update_many(
+        self,
+        items: Integers,
+        values: Floats,
+        ats: Integers,
+        *,
+        sequences: Integers,
+        grants: Integers,
+        counts: Flags | None = None,
+    ) -> int:
+        """Rows in the order in which they apply, as arrays over item indices (`admit` gives them); how many were
+        duplicates.
+
+        `counts` says which rows are updates; the others (confirmations, hellos) count in no burden.
+        """
+        if counts is None:
+            counts = np.ones(len(items), np.bool_)
+        links = self._book.links()
+        degree = links.item_start[items + 1] - links.item_start[items]
+        said = bounds.room(int(degree.sum()))
+        known = self._book.items.known[items]
+        written, duplicates, strange = bounds.apply_rows(
+            items, values, ats, sequences, grants, counts, self.passed, self._powers,
+            self._book.items, self._book.queries, links, said,
+        )  # fmt: skip
+        self._keep(said, written)
+        self._reissue(items, ats, grants, known, strange)
+        if len(ats):
+            self.at = max(self.at, int(ats[-1]))
+        return int(duplicates)
+
+    def _reissue(self, items: Integers, ats: Integers, grants: Integers, known: Flags, strange: Integers) -> None:
+        """Grant again where a row carried a version that is not held: once when that is news, boundaries do the
+        rest.
+        """
+        state = self._book.items
+        newest = state.slot_high[items[strange], np.maximum(state.held[items[strange]] - 1, 0)]
+        news = known[strange] | (grants[strange] >= newest)
+        rows = strange[news & (state.held[items[strange]] > 0)]
+        which, first = np.unique(items[rows], return_index=True)
+        for at in np.unique(ats[rows[first]]):
+            self._repeat(which[ats[rows[first]] == at], int(at))
+
+    def _repeat(self, which: Integers, at: int) -> None:
+        """Grant these items the width that they have, under a new version."""
+        state = self._book.items
+        widths = beliefs.granted_many(state, self._book.size, self.passed, self._powers)[which]
+        self._issue(which, widths, state.slot_shrinks[which, state.held[which] - 1], at)
+
+    def doubt(self, at: int, items: Integers | None = None) -> None:
+        """The width of these items (None: of all) is not known any more until a row of theirs confirms one."""
+        self._book.items.known[slice(None) if items is None else items] = False
+        self._refresh(at)
+
+    def advance_epoch(self, epoch: int, at: int) -> None:
+        """Number grants under a newer epoch; what is not known is granted again under it."""
+        self.epoch = epoch
+        state = self._book.items
+        which = np.flatnonzero((state.held > 0) & ~state.known)
+        if len(which):
+            self._repeat(which, at)
+
+    def mark_stale(self, items: Integers, stale: bool, at: int, epoch: int | None = None) -> None:
+        """These items' source has gone silent, or is back. With `epoch`: it has started again, and only rows of that
+        epoch make its items fresh."""
+        if epoch is not None:
+            self._book.items.epoch[items] = epoch
+        links = self._book.links()
+        bounds.mark_stale(items, stale, self._book.items, self._book.queries, links)
+        self._say(self.queries_of(items), at)
+
+    # -- boundaries ------------------------------------------------------------------------------------------------
+
+    def boundary(self, at: int, *, resend: bool = True) -> dict[str, float]:
+        """A period ends: filters shrink by themselves, and what that frees goes where it saves most. The new widths
+        granted.
+
+        `resend`: also send again what has not been confirmed (when several boundaries pass at once, only at the last).
+        """
+        book, state = self._book, self._book.items
+        n, before = book.size, self.passed
+        widths = beliefs.granted_many(state, n, before, self._powers)
+        self.passed = boundaries_passed(at + 1, self.interval) if self.interval else before + 1
+        self.at = max(self.at, at)
+        changed: dict[str, float] = {}
+        if self.policy == "adaptive" and n:
+            beliefs.refresh_widths(state, n, self.passed, self._powers)
+            after, granted = self._grow(widths)
+            which = np.flatnonzero(granted)
+            self._issue(which, after[which], np.ones(len(which), np.bool_), at)
+            changed = {str(book.item_names[item]): float(after[item]) for item in which}
+        state.pace[:n] += _SMOOTHING * (state.updates[:n] - state.pace[:n])
+        state.updates[:] = 0
+        if resend:
+            self._resend()
+        self._refresh(at + 1 if self.interval else at)
+        return changed
+
+    def _grow(self, widths: Floats) -> tuple[Floats, Flags]:
+        """The widths after growth, and who gets a grant; `widths` are those of the period that ends."""
+        state, n = self._book.items, self._book.size
+        result = grow(
+            self._book.rows(),
+            widths,
+            state.updates[:n],
+            state.cost[:n],
+            period=self.period,
+            shrink=self.shrink,
+            targets=self._targets,
+            key=key_of(self.seed, self.shard, self.passed),
+            shrunk=beliefs.granted_many(state, n, self.passed, self._powers),
+            believed=state.width[:n],
+        )
+        self._targets = result.targets
+        return result.widths, result.granted
+
+    def _resend(self) -> None:
+        """Send grants again that have not been confirmed; those of a silent source wait for its return."""
+        state = self._book.items
+        which = beliefs.unconfirmed(state, self._book.size, self.passed, self._powers)
+        which = which[~state.stale[which]]
+        newest = state.held[which] - 1
+        self._decided.insert(
+            0,
+            Decided(
+                which,
+                state.slot_width[which, newest],
+                state.slot_shrinks[which, newest],
+                state.granted_at[which],
+                state.slot_high[which, newest],
+                np.ones(len(which), np.bool_),
+            ),
+        )
+
+    # -- changes at run time ---------------------------------------------------------------------------------------
+
+    def add(self, query: Aggregate, at: int) -> dict[str, float]:
+        """Start a query; the widths that change now, each one message."""
+        return self.change(at, add=[query])
+
+    def drop(self, name: str, at: int) -> dict[str, float]:
+        """End a query; the widths that change now."""
+        return self.change(at, drop=[name])
+
+    def alter(self, name: str, within: float, at: int) -> dict[str, float]:
+        """Give a query another tolerance; the widths that change now. A narrower one holds once it is confirmed."""
+        return self.change(at, alter={name: within})
+
+    def change(
+        self,
+        at: int,
+        *,
+        add: Iterable[Aggregate] = (),
+        drop: Iterable[str] = (),
+        alter: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:
+        """Start, end and alter any number of queries at once; the widths that change now."""
+        for name in drop:
+            self._require(name)
+            self._book.close(name)
+        for name, within in (alter or {}).items():
+            self._require(name)
+            if not (np.isfinite(within) and within >= 0):
+                raise ValueError(f"within of query {name!r} must be finite and not negative, got {within}")
+            self._book.retune(name, float(within))
+        for query in add:
+            self._open(query)
+        return self._reallocate(at, joining=False)
+
+    def prepare(self, query: Aggregate) -> None:
+        """Make room for a query whose items `enter` next."""
+        self._open(query)
+
+    def admit(self, names: Sequence[str]) -> Integers:
+        """Indices for these items, new or known."""
+        return self._book.admit(names)
+
+    def enter(self, members: Mapping[str, Mapping[int, float]], newcomers: Integers, at: int) -> dict[str, float]:
+        """Items (by index) appear, and join queries with their weights: all that do at one time. The widths that
+        change.
+
+        A newcomer that no query needs is granted an infinite width, or it would send for ever.
+        """
+        for name, weights in members.items():
+            self._require(name)
+            self._book.enter(name, weights)
+        changed = self._reallocate(at, joining=True)
+        idle = newcomers[self._book.items.held[newcomers] == 0]
+        self._issue(idle, np.full(len(idle), np.inf), np.zeros(len(idle), np.bool_), at)
+        return changed
+
+    def dismiss(self, items: Integers, at: int) -> dict[str, float]:
+        """Items cease to exist; the widths that change now. Their indices stay theirs until `release`."""
+        self._book.dismiss(items)
+        return self._reallocate(at, joining=False)
+
+    def release(self, items: Integers) -> None:
+        """Let the indices of dismissed items be used by others."""
+        self._book.release(items)
+
+    def _open(self, query: Aggregate) -> None:
+        if query.name in self._book.query_index:
+            raise ValueError(f"there is a query named {query.name!r} already")
+        indices = self._book.admit(query.weights)
+        for item, name in zip(indices, query.weights, strict=True):
+            self._book.items.cost[item] = self._costs.get(name, 1.0)
+        weights = dict(zip(indices.tolist(), query.weights.values(), strict=True))
+        self._book.open(query.name, query.fn, query.within, weights)
+
+    def _require(self, name: str) -> None:
+        if name not in self._book.query_index:
+            raise ValueError(f"there is no query named {name!r}")
+
+    def _reallocate(self, at: int, *, joining: bool) -> dict[str, float]:
+        """Bring widths in line with the queries: newcomers start, rows over budget are cut, fixed items take their
+        cap.
+        """
+        book, state, n = self._book, self._book.items, self._book.size
+        self._targets = None
+        rows = book.rows()
+        before = beliefs.granted_many(state, n, self.passed, self._powers)
+        newcomers = np.isinf(before) & ~rows.unqueried
+        averages = np.array([member.fn == "avg" for member in book.members if member is not None], np.bool_)
+        start = start_widths(rows, newcomers, joining, averages[rows.query])
+        after = np.where(newcomers, start, before)
+        after[rows.fixed] = rows.caps[rows.fixed]
+        if self.policy == "exact":
+            after[:] = 0.0
+        after = fitted(rows, np.where(rows.unqueried, 0.0, after))
+        after[rows.unqueried] = np.inf
+        shrinks = rows.adaptable & (self.shrink > 0)
+        return self._issue_changes(before, after, shrinks, at)
+
+    def _issue_changes(self, before: Floats, after: Floats, shrinks: Flags, at: int) -> dict[str, float]:
+        state, n = self._book.items, self._book.size
+        held = state.held[:n].astype(np.int64)
+        shrunk = state.slot_shrinks[np.arange(n), np.maximum(held - 1, 0)] & (held > 0)
+        with np.errstate(invalid="ignore"):
+            moved = ~((before == after) | (np.abs(before - after) <= _ROUNDING * np.abs(before)))
+        # An item outside all queries that was never granted anything is none of ours (it may have ceased to exist).
+        different = moved | ((held == 0) & np.isfinite(after)) | ((shrunk != shrinks) & np.isfinite(after))
+        which = np.flatnonzero(different)
+        self._issue(which, after[which], shrinks[which], at)
+        self._refresh(at)
+        return {str(self._book.item_names[item]): float(after[item]) for item in which if moved[item]}
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
+        """Everything as arrays and plain values, after the decisions and answers have been taken; `load` takes it
+        back.
+        """
+        arrays, book = self._book.state()
+        arrays["targets"] = np.zeros(0) if self._targets is None else self._targets
+        return arrays, [book, self._targets is None, self.passed, self.at, self.issued, self.epoch]
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
+        """Become what `state` said, bit for bit."""
+        book, none, self.passed, self.at, self.issued, self.epoch = values
+        self._targets = None if none else arrays["targets"]
+        self._book.load(arrays, book)
+        self._decided, self._said = [], []
+
+    # -- saying ----------------------------------------------------------------------------------------------------
+
+    def take_decisions(self) -> Decided:
+        """The grants decided since this was last asked, the newest of each item; `item_names` tells whose they are."""
+        columns = [np.concatenate(parts) for parts in zip(*self._decided, strict=True)] if self._decided else None
+        self._decided = []
+        if columns is None:
+            return Decided(*(np.zeros(0, kind) for kind in (np.int64, float, np.bool_, np.int64, np.int64, np.bool_)))
+        _, last = np.unique(columns[0][::-1], return_index=True)
+        return Decided(*(column[len(column) - 1 - last] for column in columns))
+
+    def take_answers(self) -> list[Said]:
+        """The answers given since this was last asked, in order; `query_name` tells whose they are."""
+        found, self._said = self._said, []
+        return found
+
+    def __contains__(self, item: str) -> bool:
+        """Whether an item of this name has an index."""
+        return item in self._book.index
+
+    def sequences(self, items: Integers) -> Integers:
+        """The sequence of the newest row applied, for item indices."""
+        return self._book.items.sequence[items]
+
+    def keep_sequences(self, items: Integers, sequences: Integers) -> None:
+        """Remember the newest sequence of dismissed items, by which a repeated row is known."""
+        self._book.items.sequence[items] = sequences
+
+    def forget_sequences(self, items: Integers, epochs: Integers) -> None:
+        """Items are sent by another source, of this epoch, from now on: its rows are numbered on their own."""
+        self._book.items.sequence[items] = 0
+        self._book.items.epoch[items] = epochs
+
+    def item_names(self) -> list[str | None]:
+        """The name of each item index."""
+        return self._book.item_names
+
+    def query_names(self) -> list[str | None]:
+        """The name of each query index."""
+        return [None if member is None else member.name for member in self._book.members]
+
+    def _issue(self, which: Integers, widths: Floats, shrinks: Flags, at: int) -> None:
+        since = at + 1 if self.interval else at
+        begun = boundaries_passed(since, self.interval) if self.interval else self.passed
+        # One counter for all items: an item that comes back after it was forgotten must not see a version again.
+        first = version(self.epoch, self.issued + 1)
+        self.issued += len(which)
+        versions, narrower = beliefs.issue_many(
+            which, widths, shrinks, first, since, begun, self.passed, self._powers, self._book.items
+        )
+        self._decided.append(Decided(which, widths, shrinks, np.full(len(which), since), versions, narrower))
+
+    def _refresh(self, at: int) -> None:
+        """Believed widths, sums and answers anew, for all."""
+        book = self._book
+        self.at = max(self.at, at)
+        beliefs.refresh_widths(book.items, book.size, self.passed, self._powers)
+        alive = book.alive()
+        bounds.rescan(alive, book.items, book.queries, book.links())
+        self._say(alive, at)
+
+    def queries_of(self, items: Integers) -> Integers:
+        """The indices of the queries that have one of these items."""
+        links = self._book.links()
+        spans = [links.item_queries[links.item_start[item] : links.item_start[item + 1]] for item in items]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *spans]))
+
+    def _say(self, queries: Integers, at: int) -> None:
+        said = bounds.room(len(queries))
+        written = bounds.say(queries, at, self._book.items, self._book.queries, self._book.links(), said, 0)
+        self._keep(said, written)
+
+    def _keep(self, said: Said, written: int) -> None:
+        if written:
+            self._said.append(Said._make(array[:written] for array in said))
+
+
+def answer_of(name: str, at: int, low: float, value: float, high: float, flags: int, group: str = "") -> Answer:
+    """An answer as people and programs read it: ends that are not finite are None."""
+    ends = [end if np.isfinite(end) and not flags & NOTHING else None for end in (low, value, high)]
+    return Answer(name, at, ends[0], ends[1], ends[2], group, bool(flags & STALE), bool(flags & SETTLING))

@@ -1,0 +1,157 @@
+"""The coordinator's arrays: one entry an item, one entry a query, and the links between them.
+
+Named tuples of arrays, so that compiled code takes them whole and a snapshot is the arrays and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.int8]
+
+SLOTS = 4
+"""How many grants of an item are told apart; when there are more the two oldest are held as one (see `beliefs`)."""
+
+SUM, AVG, MIN, MAX, COUNT = range(5)
+CODES = {"sum": SUM, "avg": AVG, "min": MIN, "max": MAX, "count": COUNT}
+"""The code of each aggregate function in compiled code."""
+
+STALE, SETTLING, NOTHING = 1, 2, 4
+"""Bits of an answer's flags; NOTHING: there is nothing to aggregate."""
+
+
+class Items(NamedTuple):
+    """What is known of each item. Slots hold grants, oldest first: versions low…high give at most `slot_width`, from
+    `slot_since`.
+    """
+
+    seen: Flags  # has a value
+    centre: Floats
+    width: Floats  # believed now; infinite where unknown
+    sequence: Integers  # of the newest row applied
+    known: Flags  # the newest row carried a version that is held
+    stale: Flags
+    epoch: Integers  # of its source's newest start: a row of it makes the item fresh again
+    updates: Integers  # since the last boundary
+    total: Integers  # since birth
+    pace: Floats  # updates a period, smoothed
+    granted_at: Integers  # when the newest grant begins
+    cost: Floats
+    held: Codes
+    slot_low: Integers
+    slot_high: Integers
+    slot_width: Floats
+    slot_shrinks: Flags
+    slot_since: Integers  # boundaries that had passed when it began
+
+
+class Queries(NamedTuple):
+    """What is known of each query, and the answer last given. A sum is kept in two floats (value and what it lost)."""
+
+    fn: Codes
+    within: Floats
+    members: Integers  # of a count: those that have a value
+    total: Floats  # Σ K·centre
+    total_lost: Floats
+    spread: Floats  # Σ |K|·width over finite widths
+    spread_lost: Floats
+    unknown: Integers  # members whose width is not known
+    stale: Integers  # stale members
+    low: Floats  # of a min or max
+    high: Floats
+    dirty: Flags  # total, spread, low and high have to be made anew
+    touched: Flags  # changed since the last answer
+    said_low: Floats
+    said_value: Floats
+    said_high: Floats
+    said_flags: Codes  # −1: nothing said yet
+
+
+class Links(NamedTuple):
+    """Which items are in which query, with which weight: compressed rows by query and by item."""
+
+    query_start: Integers
+    query_items: Integers
+    query_weights: Floats
+    item_start: Integers
+    item_queries: Integers
+    item_weights: Floats
+
+
+class Decided(NamedTuple):
+    """Grants as decided: for which item, how wide, whether it shrinks, from when, its version, and whether to
+    confirm it.
+    """
+
+    item: Integers
+    width: Floats
+    shrinks: Flags
+    since: Integers
+    version: Integers
+    confirm: Flags
+
+
+class Said(NamedTuple):
+    """Answers in the order in which they were given."""
+
+    query: Integers
+    at: Integers
+    low: Floats
+    value: Floats
+    high: Floats
+    flags: Codes
+
+
+_TYPES: dict[str, type] = {
+    "Floats": np.float64,
+    "Integers": np.int64,
+    "Flags": np.bool_,
+    "Codes": np.int8,
+}
+
+_INITIAL: dict[str, float] = {"width": np.inf, "cost": 1.0, "said_flags": -1}
+
+Arrays = TypeVar("Arrays", Items, Queries)
+
+
+def blank(kind: type[Arrays], size: int) -> Arrays:
+    """Arrays for `size` items or queries, as they are at birth."""
+    arrays: list[NDArray[Any]] = []
+    for name, annotation in kind.__annotations__.items():
+        word = annotation if isinstance(annotation, str) else annotation.__forward_arg__
+        shape = (size, SLOTS) if name.startswith("slot_") else (size,)
+        arrays.append(np.full(shape, _INITIAL.get(name, 0), _TYPES[word]))
+    return kind(*arrays)
+
+
+def grown(arrays: Arrays, size: int) -> Arrays:
+    """The same arrays with room for `size` entries."""
+    fresh = blank(type(arrays), size)
+    for old, new in zip(arrays, fresh, strict=True):
+        new[: len(old)] = old
+    return fresh
+
+
+def reset(arrays: Arrays, index: int) -> None:
+    """Make one entry what it is at birth."""
+    for name, array in zip(arrays._fields, arrays, strict=True):
+        array[index] = _INITIAL.get(name, 0)
+
+
+def links_of(members: list[tuple[Integers, Floats]], items: int) -> Links:
+    """Links for queries given as (item indices, weights), over `items` items."""
+    sizes = np.array([len(indices) for indices, _ in members], np.int64)
+    query_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    query_items = np.concatenate([np.zeros(0, np.int64), *(indices for indices, _ in members)])
+    query_weights = np.concatenate([np.zeros(0), *(weights for _, weights in members)])
+    order = np.argsort(query_items, kind="stable")
+    owner = np.repeat(np.arange(len(members), dtype=np.int64), sizes)
+    degree = np.bincount(query_items, minlength=items)
+    item_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(degree)])
+    return Links(query_start, query_items, query_weights, item_start, owner[order], query_weights[order])

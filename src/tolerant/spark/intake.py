@@ -1,0 +1,218 @@
+"""From packed rows to arrays that a shard can work with, and the rows that cannot be used, with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tolerant.streams import KeyPart, Stream, key_parts
+from tolerant.transport.rows import DEAD, UPDATES, unpack
+
+UPDATE, HELLO, BEAT, ACK, GONE, CLOCK = range(6)
+KINDS = ("update", "hello", "beat", "ack", "gone", "clock")
+"""The kinds of rows in `updates.<stream>`, in the order of their codes."""
+
+ROW = np.dtype(
+    [
+        ("at", "<i8"),
+        ("item", "<i8"),  # −1 for a beat
+        ("source", "<i8"),
+        ("kind", "i1"),
+        ("sequence", "<i8"),
+        ("heard", "<i8"),  # when the source was alive: `at` as it was sent, also where the row applies later
+        ("value", "<f8"),
+        ("grant", "<i8"),
+    ]
+)
+"""A row of a source inside a shard: names have become indices."""
+
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "STRING": str,
+    "BOOLEAN": bool,
+    "INT": int,
+    "BIGINT": int,
+    "DOUBLE": (int, float),
+    "FLOAT": (int, float),
+}
+
+
+@dataclass(frozen=True)
+class DeadRow:
+    """A row that could not be used, and why."""
+
+    reason: str
+    kind: str = ""
+    key: str = ""
+    at: int = 0
+    source: str = ""
+    sequence: int = 0
+    value: float = 0.0
+    payload: bytes = b""
+
+
+def dead_batch(rows: Iterable[DeadRow]) -> pa.RecordBatch:
+    """Rows for `dead.<stream>`."""
+    return pa.RecordBatch.from_pylist([vars(row) for row in rows], DEAD)
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What one entry holds: usable rows in order, the checkpoint that each clock row among them names, and the dead
+    rows.
+    """
+
+    rows: NDArray[np.void]
+    checkpoints: dict[int, str]
+    dead: list[DeadRow]
+
+
+class Intake:
+    """Reads entries of `updates.<stream>`.
+
+    `known` tells whether a key has been used before, `admit` gives the indices of keys, `enlist` that of a source.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        known: Callable[[str], bool],
+        admit: Callable[[list[str]], NDArray[np.int64]],
+        enlist: Callable[[str], int],
+    ) -> None:
+        self._stream = stream
+        self._known = known
+        self._admit = admit
+        self._enlist = enlist
+
+    def read(self, payload: bytes) -> Arrived:
+        """The rows of an entry of the log; nothing in it can make this raise."""
+        try:
+            batch = unpack(payload)
+        except ValueError as error:
+            return Arrived(np.zeros(0, ROW), {}, [DeadRow(str(error), payload=payload[:4096])])
+        if not batch.schema.equals(UPDATES):
+            missing = [name for name in UPDATES.names if name not in batch.schema.names]
+            reason = f"columns must be those of updates, missing: {', '.join(missing) or 'none, but types differ'}"
+            return Arrived(np.zeros(0, ROW), {}, [DeadRow(reason, payload=payload[:4096])])
+        reasons = self._reasons(batch)
+        bad = np.array([reason is not None for reason in reasons], np.bool_)
+        dead = [_dead(batch, int(row), str(reasons[row])) for row in np.flatnonzero(bad)]
+        kept = batch.filter(pa.array(~bad)) if dead else batch
+        rows = self._arrays(kept)
+        clocks = np.flatnonzero(rows["kind"] == CLOCK)
+        return Arrived(rows, {int(row): str(kept.column("source")[row].as_py()) for row in clocks}, dead)
+
+    def _reasons(self, batch: pa.RecordBatch) -> list[str | None]:
+        """For each row None, or why it cannot be used."""
+        reasons: list[str | None] = [None] * len(batch)
+        if _clean(batch) and self._keys_clean(batch):
+            return reasons
+        columns = {name: batch.column(name).to_pylist() for name in UPDATES.names}
+        for row in range(len(batch)):
+            reasons[row] = self._reason({name: column[row] for name, column in columns.items()})
+        return reasons
+
+    def _keys_clean(self, batch: pa.RecordBatch) -> bool:
+        keys = batch.column("key").dictionary.to_pylist()
+        return all(key == "" or self._key_reason(key) is None for key in keys)
+
+    def _reason(self, row: dict[str, object]) -> str | None:
+        kind, key, value = row["kind"], row["key"], row["value"]
+        if kind not in KINDS:
+            return f"kind must be one of {', '.join(KINDS)}, got {kind!r}"
+        for name in ("at", "sequence", "through", "source", "grant"):
+            if row[name] is None:
+                return f"{name} is missing"
+        if kind in ("clock", "beat"):
+            return None if kind == "clock" or int(str(row["sequence"])) > 0 else "sequence must be positive"
+        if int(str(row["sequence"])) <= 0:
+            return f"sequence must be positive, got {row['sequence']}"
+        if kind != "gone" and not (isinstance(value, float) and np.isfinite(value)):
+            return f"value must be a finite number, got {value}"
+        return "key is missing" if not isinstance(key, str) else self._key_reason(key)
+
+    def _key_reason(self, key: str) -> str | None:
+        if self._known(key):
+            return None
+        try:
+            parts = key_parts(key, self._stream.key_types)
+        except (ValueError, json.JSONDecodeError) as error:
+            return f"key cannot be read: {error}"
+        for part, kind, name in zip(parts, self._stream.key_types, self._stream.key, strict=True):
+            if not _fits(part, kind):
+                return f"key column {name} must be {kind}, got {part!r}"
+        return None
+
+    def _arrays(self, batch: pa.RecordBatch) -> NDArray[np.void]:
+        kinds = _codes(batch.column("kind"), KINDS)
+        rows = np.zeros(len(batch), ROW)
+        rows["kind"] = kinds
+        for name in ("at", "sequence", "grant"):
+            rows[name] = batch.column(name).to_numpy(zero_copy_only=False)
+        rows["heard"] = rows["at"]
+        values = batch.column("value")
+        rows["value"] = (values if values.null_count == 0 else pc.fill_null(values, 0.0)).to_numpy(zero_copy_only=False)
+        rows["item"] = -1
+        keyed = (kinds != BEAT) & (kinds != CLOCK)
+        rows["item"][keyed] = self._indices(batch.column("key"), keyed)
+        own = kinds != CLOCK
+        rows["source"][own] = self._sources(batch.column("source"), own)
+        return rows
+
+    def _indices(self, column: pa.DictionaryArray, keyed: NDArray[np.bool_]) -> NDArray[np.int64]:
+        indices = column.indices.to_numpy(zero_copy_only=False)[keyed]
+        used = np.unique(indices)
+        words = column.dictionary.to_pylist()
+        table = np.full(len(words), -1, np.int64)
+        table[used] = self._admit([words[index] for index in used])
+        return table[indices]
+
+    def _sources(self, column: pa.DictionaryArray, own: NDArray[np.bool_]) -> NDArray[np.int64]:
+        indices = column.indices.to_numpy(zero_copy_only=False)[own]
+        words = column.dictionary.to_pylist()
+        table = np.zeros(len(words), np.int64)
+        for index in np.unique(indices):
+            table[index] = self._enlist(words[index])
+        return table[indices]
+
+
+def _clean(batch: pa.RecordBatch) -> bool:
+    """Whether every row of the batch is plainly fine, but for its key."""
+    if any(batch.column(name).null_count for name in UPDATES.names if name not in ("report", "slope")):
+        return False
+    if not set(batch.column("kind").dictionary.to_pylist()) <= set(KINDS):
+        return False
+    values = batch.column("value").to_numpy(zero_copy_only=False)
+    sequences = batch.column("sequence").to_numpy(zero_copy_only=False)
+    clocks = _codes(batch.column("kind"), KINDS) == CLOCK
+    return bool(np.isfinite(values).all() and ((sequences > 0) | clocks).all())
+
+
+def _codes(column: pa.DictionaryArray, words: tuple[str, ...]) -> NDArray[np.int8]:
+    table = np.array([words.index(word) for word in column.dictionary.to_pylist()], np.int8)
+    codes: NDArray[np.int8] = table[column.indices.to_numpy(zero_copy_only=False)]
+    return codes
+
+
+def _fits(part: KeyPart, kind: str) -> bool:
+    wanted = _TYPES.get(kind, str)
+    return isinstance(part, wanted) and (kind == "BOOLEAN" or not isinstance(part, bool))
+
+
+def _dead(batch: pa.RecordBatch, row: int, reason: str) -> DeadRow:
+    found = {name: batch.column(name)[row].as_py() for name in UPDATES.names}
+    return DeadRow(
+        reason,
+        found["kind"] or "",
+        found["key"] or "",
+        found["at"] or 0,
+        found["source"] or "",
+        found["sequence"] or 0,
+        found["value"] if found["value"] is not None else 0.0,
+    )

@@ -1,0 +1,241 @@
+"""Bounded aggregates over a stream, hosted: rows and statements of the log in, answers, grants, replies and status
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tolerant.kernels import snapshots
+from tolerant.kernels.versions import epoch_of, version
+from tolerant.spark.hosting import Output, Replayed
+from tolerant.spark.intake import Arrived, DeadRow, Intake, dead_batch
+from tolerant.spark.kinds.engine import Engine, Rows
+from tolerant.spark.kinds.saying import said_answers, said_farewell, said_grants, status
+from tolerant.spark.timeline import Timeline
+from tolerant.sql import Catalogue, decode, encode
+from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
+from tolerant.streams import Stream
+from tolerant.transport.log import Entry
+from tolerant.transport.rows import NO_TIME, REPLIES, pack, unpack
+
+
+class BoundedShard(Replayed):
+    """One shard of a stream's pipeline (`specs/0-pipeline.md` §3, §4).
+
+    `epoch` and `checkpoint` are those of an empty start; a later epoch comes with a clock row that names this
+    checkpoint.
+    """
+
+    def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str, partitions: int = 1) -> None:
+        self._stream, self._shard, self._checkpoint = stream, shard, checkpoint
+        self._engine = Engine(stream, shard, epoch)
+        self._timeline = Timeline(stream.options.latency, stream.options.lease, partitions)
+        self._intake = Intake(
+            stream, self._engine.coordinator.__contains__, self._engine.admit, self._engine.sources.enlist
+        )
+        self._catalogue = Catalogue()
+        self._early: list[tuple[str, str]] = []
+        self._replies: list[dict[str, object]] = []
+        self._farewells: list[Output] = []
+        self._doubted = False
+        self._boundaries = 0
+
+    # -- taking ----------------------------------------------------------------------------------------------------
+
+    def take(self, batch: Sequence[Entry]) -> list[Output]:
+        """Entries of `updates.<stream>` and `queries`, in the order of the log."""
+        for entry in batch:
+            if entry.topic == "queries":
+                self._statements(entry.payload)
+            else:
+                self._engine.tally.bytes += len(entry.payload)
+                self._rows(self._intake.read(entry.payload), entry.partition)
+        return self._say()
+
+    def _rows(self, arrived: Arrived, partition: int) -> None:
+        self._bury(arrived.dead)
+        begin = 0
+        for clock, checkpoint in arrived.checkpoints.items():
+            self._values(arrived.rows[begin:clock], partition)
+            self._clock(arrived.rows[clock], checkpoint, partition)
+            begin = clock + 1
+        self._values(arrived.rows[begin:], partition)
+
+    def _values(self, rows: Rows, partition: int) -> None:
+        late = self._timeline.is_late(rows)
+        self._timeline.wait(rows[~late], partition)
+        if late.any():
+            self._engine.late(rows[late], self._now())
+
+    def _clock(self, row: np.void, checkpoint: str, partition: int) -> None:
+        if checkpoint and checkpoint != self._checkpoint:
+            self._foreign()
+            return
+        epoch = epoch_of(int(row["sequence"]))
+        if checkpoint and epoch > self._engine.coordinator.epoch:
+            self._engine.coordinator.advance_epoch(epoch, self._timeline.horizon or 0)
+        if row["at"] != NO_TIME:
+            self._pass(int(row["at"]), partition)
+
+    def _foreign(self) -> None:
+        """Another pipeline runs on this stream: what the sources' filters are may be its doing."""
+        if not self._doubted:
+            self._doubted = True
+            self._engine.doubt(self._timeline.horizon or 0)
+
+    def _pass(self, at: int, partition: int) -> None:
+        self._doubted = False
+        first = self._timeline.horizon is None
+        future = self._timeline.tick(at, partition)
+        horizon = self._timeline.horizon
+        if len(future):
+            self._bury([self._from_the_future(row, at) for row in future])
+            self._engine.discard(future["item"], at)
+        if horizon is None:
+            return
+        if first:
+            self._engine.start(horizon)
+        if self._engine.advance(self._timeline.due(), horizon):
+            self._engine.release(self._timeline.waiting_items(), horizon)
+        if first:
+            early, self._early = self._early, []
+            for request, body in early:
+                self._statement(request, body)
+
+    def _from_the_future(self, row: np.void, clock: int) -> DeadRow:
+        engine = self._engine
+        source = int(row["source"])
+        engine.sources.skew[source] = max(int(engine.sources.skew[source]), int(row["at"]) - clock)
+        return DeadRow(
+            f"at is {int(row['at']) - clock} µs ahead of the pipeline's clock, more than a lease",
+            key=str(engine.coordinator.item_names()[row["item"]]) if row["item"] >= 0 else "",
+            at=int(row["at"]),
+            source=engine.sources.names[source],
+            sequence=int(row["sequence"]),
+            value=float(row["value"]),
+        )
+
+    def _bury(self, dead: list[DeadRow]) -> None:
+        if dead:
+            self._engine.dead.extend(dead)
+            self._engine.lose({row.key for row in dead if row.key}, self._timeline.horizon or 0)
+
+    def _now(self) -> int:
+        horizon = self._timeline.horizon
+        assert horizon is not None
+        return horizon
+
+    # -- statements ------------------------------------------------------------------------------------------------
+
+    def _statements(self, payload: bytes) -> None:
+        for row in unpack(payload).to_pylist():
+            if self._timeline.horizon is None:
+                self._early.append((row["request"], row["body"]))
+            else:
+                self._statement(row["request"], row["body"])
+
+    def _statement(self, request: str, body: str) -> None:
+        """A statement takes effect just after the horizon: its answers are as of the horizon."""
+        try:
+            statement = decode(body)
+        except ValueError as error:
+            self._engine.dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+            return
+        owner = self._stream_of(statement)
+        outcome = self._catalogue.apply(statement)
+        if owner != self._stream.name:
+            return
+        if outcome.accepted and outcome.changed:
+            self._carry_out(statement)
+        if self._shard == 0:
+            reply = {"request": request, "key": statement.about, "at": self._now()}
+            self._replies.append(reply | {"accepted": outcome.accepted, "message": outcome.message})
+
+    def _carry_out(self, statement: Statement) -> None:
+        now = self._now()
+        match statement:
+            case CreateQuery(name=name, select=AggregateSelect() as select):
+                self._engine.open(name, select, now)
+            case AlterQuery(name=name):
+                altered = self._catalogue.queries[name].select
+                assert isinstance(altered, AggregateSelect)
+                self._engine.alter(name, altered, now)
+            case Drop(what="query", name=name):
+                groups = self._engine.instances[name]
+                self._engine.drop(name, now)
+                self._farewells.append(said_farewell(name, groups, now))
+
+    def _stream_of(self, statement: Statement) -> str | None:
+        """The stream whose pipeline answers a statement about queries; None where it is no such statement."""
+        match statement:
+            case CreateQuery(select=AggregateSelect(stream=stream)):
+                return stream
+            case AlterQuery(name=name) | Drop(what="query", name=name):
+                query = self._catalogue.queries.get(name)
+                if query is not None and isinstance(query.select, AggregateSelect):
+                    return query.select.stream
+                return min(self._catalogue.streams, default=None)
+        return None
+
+    # -- saying ----------------------------------------------------------------------------------------------------
+
+    def _say(self) -> list[Output]:
+        engine, name = self._engine, self._stream.name
+        withheld = frozenset(query for query, select in engine.selects.items() if select.otherwise == "withhold")
+        outputs = [output for said, names in engine.take_answers() for output in said_answers(said, names, withheld)]
+        outputs += self._farewells
+        self._farewells = []
+        decided = engine.coordinator.take_decisions()
+        engine.tally.grants += len(decided.item)
+        outputs += said_grants(
+            f"grants.{name}",
+            decided,
+            engine.coordinator.item_names(),
+            engine.coordinator.shrink,
+            engine.take_forgotten(),
+            version(engine.coordinator.epoch, engine.coordinator.issued),
+        )
+        if engine.dead:
+            engine.tally.dead += len(engine.dead)
+            outputs.append(Output(f"dead.{name}", pack(dead_batch(engine.dead))))
+            engine.dead = []
+        if self._replies:
+            outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(self._replies, REPLIES))))
+            self._replies = []
+        if engine.tally.boundaries > self._boundaries:
+            self._boundaries = engine.tally.boundaries
+            outputs.append(status(engine, name, self._shard, self._now()))
+        return outputs
+
+    def believed(self, key: str) -> tuple[float, float]:
+        """(centre, width) that the pipeline reckons with for an item at its horizon; an infinite width is unknown."""
+        return self._engine.coordinator.believed(key)
+
+    @property
+    def horizon(self) -> int | None:
+        """Everything up to this event time has been taken into account."""
+        return self._timeline.horizon
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """All of the state as bytes; nothing is left unsaid between batches."""
+        arrays, engine = self._engine.state()
+        more, timeline = self._timeline.state()
+        statements = [encode(statement) for statement in self._catalogue.statements()]
+        values = [engine, timeline, statements, self._early, self._doubted, self._boundaries]
+        return snapshots.pack(arrays | more, values)
+
+    def load(self, snapshot: bytes) -> None:
+        """Become what `snapshot` said, bit for bit."""
+        arrays, values = snapshots.unpack(snapshot)
+        engine, timeline, statements, early, self._doubted, self._boundaries = values
+        self._early = [(request, body) for request, body in early]
+        self._catalogue = Catalogue(decode(statement) for statement in statements)
+        self._timeline.load(arrays, timeline)
+        selects = {name: query.select for name, query in self._catalogue.queries.items()}
+        self._engine.load(arrays, engine, {n: s for n, s in selects.items() if isinstance(s, AggregateSelect)})

@@ -1,0 +1,90 @@
+"""Event time in a shard: clocks, the horizon, rows that wait for it, rows that came too late or from the future.
+
+Time is rows in the log (`specs/0-pipeline.md` §3), so all of this is a function of the log: nothing here reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.spark.intake import ROW
+
+
+class Timeline:
+    """The clocks of the partitions read, and the rows whose time has not come. Durations in microseconds.
+
+    `horizon`: everything up to it has arrived, as far as is promised; None before every partition has shown a clock
+    row.
+    """
+
+    def __init__(self, latency: int, lease: int, partitions: int = 1) -> None:
+        self._latency, self._lease, self._partitions = latency, lease, partitions
+        self.horizon: int | None = None
+        self._clocks: dict[int, int] = {}
+        self._arrived: dict[int, list[NDArray[np.void]]] = {}
+        self._waiting: list[NDArray[np.void]] = []
+
+    def is_late(self, rows: NDArray[np.void]) -> NDArray[np.bool_]:
+        """Which rows came after a clock row that is a latency or more ahead of them."""
+        if self.horizon is None:
+            return np.zeros(len(rows), np.bool_)
+        late: NDArray[np.bool_] = rows["at"] <= self.horizon
+        return late
+
+    def wait(self, rows: NDArray[np.void], partition: int) -> None:
+        """Keep rows until their time comes."""
+        if len(rows):
+            self._arrived.setdefault(partition, []).append(rows)
+
+    def tick(self, at: int, partition: int) -> NDArray[np.void]:
+        """A clock row: time passes. Returns the rows that were more than a lease ahead of it, which will never be
+        used.
+        """
+        arrived = self._arrived.pop(partition, [])
+        rows = np.concatenate(arrived) if arrived else np.zeros(0, ROW)
+        future = rows["at"] > at + self._lease
+        if len(rows):
+            self._waiting.append(rows[~future])
+        self._clocks[partition] = max(self._clocks.get(partition, at), at)
+        if len(self._clocks) == self._partitions:
+            horizon = min(self._clocks.values()) - self._latency
+            self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
+        return rows[future]
+
+    def due(self) -> NDArray[np.void]:
+        """The waiting rows whose time has come, in the order (at, item, sequence)."""
+        if self.horizon is None or not self._waiting:
+            return np.zeros(0, ROW)
+        rows = np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+        ready = rows["at"] <= self.horizon
+        self._waiting = [rows[~ready]] if not ready.all() else []
+        found = rows[ready]
+        return found[np.lexsort((found["sequence"], found["item"], found["at"]))]
+
+    def waiting_items(self) -> NDArray[np.int64]:
+        """The items that rows still wait for."""
+        parts = [*self._waiting, *(rows for chunks in self._arrived.values() for rows in chunks)]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *(rows["item"] for rows in parts)]))
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
+        """Everything as arrays and plain values; `load` takes it back."""
+        arrays: dict[str, NDArray[Any]] = {}
+        waiting = np.concatenate([np.zeros(0, ROW), *self._waiting])
+        arrived = [(partition, rows) for partition, chunks in self._arrived.items() for rows in chunks]
+        for number, rows in enumerate([waiting, *(rows for _, rows in arrived)]):
+            arrays[f"rows.{number}"] = rows.view(np.uint8)
+        partitions = [partition for partition, _ in arrived]
+        return arrays, [self.horizon, list(self._clocks.items()), partitions]
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
+        """Become what `state` said."""
+        self.horizon, clocks, partitions = values
+        self._clocks = {int(partition): int(at) for partition, at in clocks}
+        self._waiting = [arrays["rows.0"].view(ROW)]
+        self._arrived = {}
+        for number, partition in enumerate(partitions, 1):
+            self._arrived.setdefault(int(partition), []).append(arrays[f"rows.{number}"].view(ROW))
