@@ -79,9 +79,7 @@ class Trace:
             raise ValueError(f"{path}: {error}") from None
 
 
-def random_walk(
-    items: int | Sequence[str], ticks: int, steps: ArrayLike | Sequence[float] = 1.0, seed: int = 0
-) -> Trace:
+def random_walk(items: int | Sequence[str], ticks: int, steps: ArrayLike = 1.0, seed: int = 0) -> Trace:
     """Walks that start at 0 and go up or down by `steps` each tick; steps: one number, or one per item.
 
     items: names, or how many (then they are item0, item1, …).
@@ -89,8 +87,9 @@ def random_walk(
     >>> sorted(abs(random_walk(["x", "y"], ticks=2, steps=[1, 5]).values[1]).tolist())
     [1.0, 5.0]
     """
-    names = _names(items, "item")
-    _check_ticks(ticks)
+    names = tuple(f"item{k}" for k in range(items)) if isinstance(items, int | np.integer) else tuple(items)
+    if ticks < 1:
+        raise ValueError(f"ticks must be at least 1, got {ticks}")
     size = np.asarray(steps, np.float64)
     if size.shape not in ((), (len(names),)) or not np.isfinite(size).all() or (size < 0).any():
         raise ValueError(f"steps must be one number ≥ 0, or one for each of the {len(names)} items, got {steps!r}")
@@ -98,52 +97,6 @@ def random_walk(
     up = np.random.default_rng(seed).random((ticks - 1, len(names))) < 0.5
     np.cumsum(np.where(up, size, -size), axis=0, out=values[1:])
     return Trace(names, values)
-
-
-def bursty_traffic(
-    hosts: int | Sequence[str], ticks: int, seed: int = 0, *, peak: float = 150.0, window: int = 60
-) -> Trace:
-    """Packet rates of hosts that are mostly idle: on/off bursts with heavy tails, averaged over `window` ticks.
-
-    The mean rate of the k-th busiest host while it is on is `peak`·k^−1.5; the hosts come in random order. This is what
-    seed 004, Fig. 7 describes of a wide-area trace.
-    """
-    names = _names(hosts, "host")
-    _check_ticks(ticks)
-    if window < 1:
-        raise ValueError(f"window must be at least 1 tick, got {window}")
-    rng = np.random.default_rng(seed)
-    means = peak * rng.permutation(np.arange(1, len(names) + 1)) ** -1.5
-    length = ticks + window - 1
-    values = np.empty((ticks, len(names)))
-    for host, mean in enumerate(means):
-        rate = np.where(_on(rng, length), mean * rng.gamma(2.0, 0.5, length), 0.0)
-        total = np.concatenate([[0.0], np.cumsum(rate)])
-        values[:, host] = np.round((total[window:] - total[:-window]) / window, 9)
-    return Trace(names, values)
-
-
-def _on(rng: np.random.Generator, length: int) -> NDArray[np.bool_]:
-    """Which ticks are inside a burst: spells of Pareto length, off spells on average eight times as long."""
-    spells = 8 + length // 10
-    on = np.ceil(10 * (1 + rng.pareto(1.5, spells)))
-    off = np.ceil(80 * (1 + rng.pareto(1.5, spells)))
-    ends = np.cumsum(np.column_stack([off, on]).ravel())
-    start = rng.uniform(0, ends[1])
-    spell = np.searchsorted(ends, start + np.arange(length), side="right")
-    return np.asarray(spell % 2 == 1, np.bool_)
-
-
-def _names(items: int | Sequence[str], stem: str) -> tuple[str, ...]:
-    names = tuple(f"{stem}{k}" for k in range(items)) if isinstance(items, int) else tuple(items)
-    if not names:
-        raise ValueError(f"a trace needs at least one {stem}")
-    return names
-
-
-def _check_ticks(ticks: int) -> None:
-    if ticks < 1:
-        raise ValueError(f"ticks must be at least 1, got {ticks}")
 
 
 def _table(path: Path) -> pa.Table:
@@ -158,9 +111,11 @@ def _table(path: Path) -> pa.Table:
 
 
 def _from_wide(table: pa.Table) -> Trace:
-    names = [name for name in table.column_names if name != "at"]
-    columns = [_numbers(table, name) for name in names]
-    return Trace(tuple(names), np.column_stack(columns) if columns else np.zeros((table.num_rows, 0)))
+    # By position: a name that comes twice is for the trace to refuse.
+    kept = [(k, name) for k, name in enumerate(table.column_names) if name != "at"]
+    columns = [_numbers(table.column(k), name) for k, name in kept]
+    values = np.column_stack(columns) if columns else np.zeros((table.num_rows, 0))
+    return Trace(tuple(name for _, name in kept), values)
 
 
 def _from_long(table: pa.Table) -> Trace:
@@ -177,12 +132,11 @@ def _from_long(table: pa.Table) -> Trace:
         order = np.argsort(cells, kind="stable")
         again = order[1:][np.diff(cells[order]) == 0].min()
         raise ValueError(f"row {again + 1}: item {table['item'][again]} has a value at {table['at'][again]} already")
-    values[tick, item] = _numbers(table, "value")
+    values[tick, item] = _numbers(table["value"], "value")
     return Trace(tuple(names.dictionary.to_pylist()), values)
 
 
-def _numbers(table: pa.Table, name: str) -> NDArray[np.float64]:
-    column = table[name]
+def _numbers(column: pa.ChunkedArray, name: str) -> NDArray[np.float64]:
     kind = column.type
     if not (
         pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
