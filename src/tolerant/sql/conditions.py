@@ -36,6 +36,7 @@ _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.GTE: ">=",
 }
 _TURNED: dict[str, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEVER_NULL = "key columns are never NULL"
 _COMPARISON = "a comparison of a column with constants (=, <>, <, <=, >, >=, IN, BETWEEN, LIKE)"
 
 
@@ -51,6 +52,8 @@ class Conditions:
     def add(self, node: exp.Expr) -> None:
         """Take the condition of a WHERE or ON apart at its ANDs."""
         for part in _chain(node, exp.And):
+            if isinstance(part, exp.Boolean) and part.this:  # also what sqlglot makes of a JOIN without ON
+                continue
             band, equality = self._band(part), self._equality(part)
             if band is not None:
                 self.bands.append(band)
@@ -62,13 +65,14 @@ class Conditions:
                 self.where.append(Condition(predicate, frozenset(relations), place(part)))
 
     def _equality(self, node: exp.Expr) -> Equality | None:
-        if not isinstance(node, exp.EQ):
+        if not isinstance(node, exp.EQ) or len(self.scope.relations) == 1:
             return None
         left, right = self.scope.column(node.this.unnest()), self.scope.column(node.expression.unnest())
         return Equality(left, right) if left is not None and right is not None else None
 
     def _band(self, node: exp.Expr) -> Band | None:
-        if not isinstance(node, exp.Between) or not isinstance(node.this.unnest(), exp.Sub):
+        joined = len(self.scope.relations) > 1
+        if not joined or not isinstance(node, exp.Between) or not isinstance(node.this.unnest(), exp.Sub):
             return None
         difference = node.this.unnest()
         left, right = self.scope.column(difference.this.unnest()), self.scope.column(difference.expression.unnest())
@@ -100,7 +104,7 @@ def _predicate(scope: Scope, node: exp.Expr, relations: set[str | None], depth: 
         return Not(_predicate(scope, node.this, relations, depth + 1))
     leaf = _leaf(scope, node, relations)
     if leaf is None:
-        raise scope.fail(_COMPARISON, node)
+        raise scope.fail(_COMPARISON, node, _NEVER_NULL if isinstance(node, exp.Is) else "")
     return leaf
 
 
@@ -156,6 +160,5 @@ def _column(scope: Scope, node: exp.Expr, relations: set[str | None]) -> ColumnR
 def _operand(scope: Scope, node: exp.Expr) -> Operand:
     operand = scope.operand(node.unnest())
     if operand is None:
-        hint = "key columns are never NULL" if isinstance(node.unnest(), exp.Null) else ""
-        raise scope.fail("a constant", node, hint)
+        raise scope.fail("a constant", node, _NEVER_NULL if isinstance(node.unnest(), exp.Null) else "")
     return operand

@@ -120,6 +120,9 @@ class Cursor:
         negative = self.at_symbol("-")
         self.index += negative
         written = source(self.text, self.token) if self.token else ""
+        if written == "." and self.index + 1 < len(self.tokens):  # .5 comes in two tokens
+            self.index += 1
+            written = self.text[self.tokens[self.index - 1].start : self.tokens[self.index].end + 1]
         value = number(written)
         if value is None:
             self.index = start

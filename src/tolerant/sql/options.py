@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 
-from tolerant.sql.durations import LONGEST, read_duration
+from tolerant.sql.durations import LONGEST, duration_text, read_duration
 from tolerant.sql.errors import StatementError
 from tolerant.streams import POLICIES, Stream, StreamOptions
 
@@ -55,7 +55,8 @@ def check_options(stream: Stream) -> None:
     ]
     for name, what, holds in rules:
         if not holds():
-            raise _wrong(name, what, getattr(options, name))
+            value = getattr(options, name)
+            raise _wrong(name, what, duration_text(value) if name in _DURATIONS else value)
     if options.shards > 1 and options.shard is None:
         raise StatementError(
             f"option shards = {options.shards} needs option shard, a key column ({', '.join(stream.key)})",

@@ -207,6 +207,7 @@ def _options(cursor: Cursor) -> StreamOptions:
                 expected=f"one of {', '.join(NAMES)}",
                 found=name,
                 span=place,
+                hint=f"the options are {', '.join(NAMES)}",
             )
         cursor.take_symbol("=")
         place = cursor.here()

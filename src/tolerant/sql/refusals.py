@@ -14,7 +14,7 @@ from tolerant.sql.statements import AggregateSelect, CreateQuery
 
 def unknown(what: str, name: str, known: Iterable[str], *about: str) -> StatementError:
     """Nothing goes by this name."""
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     plural = "QUERIES" if what == "query" else f"{what.upper()}S"
     hint = f"did you mean {close[0]}?" if close else f"SHOW {plural} says which there are"
     return StatementError(f"there is no {what} {name}", expected=f"a {what}", found=name, hint=hint, about=about)

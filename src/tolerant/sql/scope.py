@@ -38,9 +38,21 @@ class Scope:
     def fail(self, what: str, node: exp.Expr, hint: str = "") -> StatementError:
         """The error that something else than this expression was expected."""
         at = place(node)
-        found = self.text[at[0] : at[1]] if at else type(node).__name__.upper()
+        found = type(node).__name__.upper() if at is None else self._written(at)
+        if at is None and node.parent is not None:  # NULL and TRUE do not know where they stand
+            at = place(node.parent)
         found = found if len(found) <= 60 else found[:60] + "…"
         return StatementError(f"expected {what}, found {found}", expected=what, found=found, span=at, hint=hint)
+
+    def _written(self, at: Span) -> str:
+        """The text at a place, with the parentheses that close what it opens: they have no node to know of them."""
+        start, end = at
+        while self.text.count("(", start, end) > self.text.count(")", start, end) and self.text[end : end + 1] in (
+            ")",
+            " ",
+        ):
+            end += 1
+        return self.text[start:end]
 
     def column(self, node: exp.Expr) -> ColumnRef | None:
         """The column that an expression is; None: it is none, or a parameter."""

@@ -116,9 +116,18 @@ def _relations(text: str, tree: exp.Select, start: tuple[int, int]) -> dict[str,
     found: dict[str, str] = {}
     for table in (source_part.this, *(join.this for join in joins)):
         at = place(table) or start
-        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-            raise StatementError("expected the name of a stream or table", found=text[slice(*at)][:60], span=at)
+        named = isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier) and not table.args.get("db")
+        if not named:
+            found_text = text[slice(*at)][:60]
+            raise StatementError(
+                f"expected the name of a stream or table, found {found_text}",
+                expected="the name of a stream or table",
+                found=found_text,
+                span=at,
+            )
         _refuse_other_parts(table, ("this", "alias"), at)
+        if table.args.get("alias"):
+            _refuse_other_parts(table.args["alias"], ("this",), at)
         if table.alias_or_name in found or table.name in found.values():
             raise StatementError(f"{table.name} is joined with itself", found=table.name, span=at)
         found[table.alias_or_name] = table.name

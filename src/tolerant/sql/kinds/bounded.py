@@ -165,7 +165,7 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
                 f"GROUP BY takes key columns of {stream.name} ({', '.join(stream.key)}), found {column}",
                 expected=f"one of {', '.join(stream.key)}",
                 found=column,
-                about=("GROUP", column),
+                about=("GROUP BY", column),
             )
     if select.weight is not None:
         check_weight(select, select.weight, stream, catalogue)
