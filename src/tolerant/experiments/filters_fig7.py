@@ -1,9 +1,10 @@
 """Seed 004, Figure 7: one AVG over the packet rates of 200 hosts, adaptive filters against uniform ones.
 
-The seed replays two hours of a recorded wide-area trace; here the traffic is generated like it (host means falling
-with rank, heavy-tailed bursts, most hosts idle at any time, one-minute windows). A second regime, every host active
-all the time, shows where the seed's policy loses: one item grows a boundary, and a query's width can be kept by a
-few dozen items at most.
+The seed replays two hours of a recorded wide-area trace, which is not to be had; here the traffic is generated like it:
+host means falling with rank, heavy-tailed bursts, one-minute windows. How idle the hosts were is not known, and the
+outcome hangs on it: the seed's policy grows one item a boundary, so that a query's width can be kept by a few dozen
+items at most. So idleness is an axis of the experiment, from bursts five minutes apart to hosts that never rest. The
+claim is judged over every regime with rests, not over the one that suits it best.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from tolerant.queries import Aggregate
 from tolerant.traces import Trace
 
 POLICIES = ("exact", "uniform", "adaptive")
-BURSTY, BUSY = "most hosts idle", "all hosts active"
+RESTS = (3000, 1000, 270, 0)
+"""Mean ticks between two bursts of a host, which last 30 in the mean; 0: it never rests."""
 MODERATE = (0.05, 2.0)
 """The precision constraints, in packets a second, that the claim is about."""
 AT_MOST = 0.85
@@ -25,19 +27,24 @@ AT_MOST = 0.85
 
 
 def grid(quick: bool) -> list[Row]:
-    """δ, the width of the answer (twice the tolerance), in both regimes."""
+    """δ, the width of the answer (twice the tolerance), for hosts that rest long, less long, and never."""
     widths = [0.05, 0.5, 2.0] if quick else [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
     size: Row = {"hosts": 80, "ticks": 2000, "warmup": 500} if quick else {"hosts": 200, "ticks": 7200, "warmup": 1000}
-    return [{"regime": regime, "delta": width, **size} for regime in (BURSTY, BUSY) for width in widths]
+    rests = (RESTS[0], RESTS[-1]) if quick else RESTS
+    return [{"regime": regime(rest), "rest": rest, "delta": width, **size} for rest in rests for width in widths]
+
+
+def regime(rest: int) -> str:
+    """What a regime is called."""
+    return f"bursts {rest} s apart" if rest else "all hosts active"
 
 
 def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
     """Messages a second of each policy, and how often a promise was broken (never)."""
     hosts, ticks, warmup = (int(parameters[name]) for name in ("hosts", "ticks", "warmup"))
     means = [150.0 * rank**-1.5 for rank in range(1, hosts + 1)]
-    off = 270.0 if parameters["regime"] == BURSTY else 0.0
     items = tuple(f"host-{rank}" for rank in range(1, hosts + 1))
-    trace = Trace(items, bursty_traffic(means, ticks, off=off, seed=7))
+    trace = Trace(items, bursty_traffic(means, ticks, on=30, off=float(parameters["rest"]), seed=7))
     query = Aggregate.over("volume", "avg", items, within=float(parameters["delta"]) / 2)
     rows: list[Row] = []
     for policy in POLICIES:
@@ -48,29 +55,24 @@ def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """The claim is about moderate precision on bursty traffic; the other regime is told, not judged."""
-    ratios = {
-        regime: [ratio for width, ratio in _ratios(rows, regime) if MODERATE[0] <= width <= MODERATE[1]]
-        for regime in (BURSTY, BUSY)
-    }
+    """The claim must hold in every regime with rests, at every moderate δ; without rests it is told, not judged."""
+    ratios = {rest: _ratios(rows, rest) for rest in RESTS if any(row["rest"] == rest for row in rows)}
     broken = sum(int(row["violations"]) for row in rows)
-    bursty, busy = ratios[BURSTY], ratios[BUSY]
+    told = "; ".join(f"{regime(rest)}: {min(found):.2f}–{max(found):.2f}" for rest, found in ratios.items())
     finding = (
-        f"adaptive sends {min(bursty):.2f}–{max(bursty):.2f} of uniform's messages "
-        f"for δ {MODERATE[0]:g}–{MODERATE[1]:g}, "
-        f"{broken} violations; with all hosts active {min(busy):.2f}–{max(busy):.2f}"
+        f"adaptive's messages over uniform's for δ {MODERATE[0]:g}–{MODERATE[1]:g} (asked: at most {AT_MOST:g}): "
+        f"{told}; {broken} violations"
     )
-    return Verdict(max(bursty) <= AT_MOST and broken == 0, finding)
+    held = all(max(found) <= AT_MOST for rest, found in ratios.items() if rest)
+    return Verdict(held and broken == 0, finding)
 
 
-def _ratios(rows: Sequence[Row], regime: str) -> list[tuple[float, float]]:
+def _ratios(rows: Sequence[Row], rest: int) -> list[float]:
     rates = {
-        (float(row["delta"]), row["policy"]): float(row["messages_per_second"])
-        for row in rows
-        if row["regime"] == regime
+        (float(row["delta"]), row["policy"]): float(row["messages_per_second"]) for row in rows if row["rest"] == rest
     }
-    widths = sorted({width for width, _ in rates})
-    return [(width, rates[width, "adaptive"] / max(rates[width, "uniform"], 1e-12)) for width in widths]
+    widths = sorted({width for width, _ in rates if MODERATE[0] <= width <= MODERATE[1]})
+    return [rates[width, "adaptive"] / max(rates[width, "uniform"], 1e-12) for width in widths]
 
 
 EXPERIMENT = Experiment(

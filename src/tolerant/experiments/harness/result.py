@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -49,9 +50,9 @@ def draw(result: Result, path: Path) -> None:
     panels = _distinct(result.rows, chart.panel) if chart.panel else [""]
     figure = Figure(figsize=(5.2 * len(panels) + 1, 4.6), layout="constrained")
     outcome = "came out" if result.verdict.came_out else "did NOT come out"
-    figure.suptitle(
-        f"{result.experiment.figure}: {result.experiment.claim}\n{outcome}: {result.verdict.finding}", fontsize=9
-    )
+    told = [f"{result.experiment.figure}: {result.experiment.claim}", f"{outcome}: {result.verdict.finding}"]
+    across = 90 * len(panels)  # characters that fit the width
+    figure.suptitle("\n".join(line for text in told for line in textwrap.wrap(text, across)), fontsize=9)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         rows = [row for row in result.rows if not chart.panel or row[chart.panel] == panel]
         for series in _distinct(rows, chart.series):

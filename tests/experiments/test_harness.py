@@ -1,0 +1,89 @@
+import json
+
+import pytest
+
+from tolerant.experiments import Chart, Experiment, Result, Verdict, load, names, run
+from tolerant.experiments.filters_fig7 import judge, measure
+
+POINTS = [{"x": x, "y": float(x * x), "who": who, "where": "here"} for x in (1, 2, 3) for who in ("a", "b")]
+
+
+def result(came_out=True):
+    experiment = Experiment(
+        figure="Figure 0",
+        claim="squares grow",
+        grid=lambda quick: [],
+        measure=lambda parameters: [],
+        judge=lambda rows: Verdict(True, ""),
+        chart=Chart(x="x", y="y", series="who", panel="where"),
+    )
+    return Result("squares", experiment, quick=True, rows=POINTS, verdict=Verdict(came_out, "they do"), seconds=1.0)
+
+
+def test_every_experiment_declares_what_it_reproduces():
+    assert "filters-fig7" in names()
+    for name in names():
+        experiment = load(name)
+        assert experiment.figure
+        assert experiment.claim
+        assert experiment.grid(True)
+        assert len(experiment.grid(True)) <= len(experiment.grid(False))
+
+
+def test_an_unknown_experiment_is_named_with_those_there_are():
+    with pytest.raises(ValueError, match=r"no-such.*filters-fig7"):
+        load("no-such")
+
+
+def test_results_are_kept_as_json_and_picture(tmp_path):
+    data, picture = result().save(tmp_path / "new")
+    kept = json.loads(data.read_text())
+    assert kept["rows"] == POINTS
+    assert kept["verdict"] == {"came_out": True, "finding": "they do"}
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def rows_of(ratio, *, rest=3000, violations=0):
+    base = {"rest": rest, "delta": 0.5, "violations": violations}
+    return [
+        {**base, "policy": "uniform", "messages_per_second": 10.0},
+        {**base, "policy": "adaptive", "messages_per_second": 10.0 * ratio},
+    ]
+
+
+def test_the_verdict_follows_the_rows():
+    assert judge(rows_of(0.6)).came_out
+    assert not judge(rows_of(0.9)).came_out
+    assert not judge(rows_of(0.6, violations=1)).came_out
+
+
+def test_one_regime_that_fails_is_enough():
+    assert not judge(rows_of(0.6) + rows_of(2.0, rest=270)).came_out
+
+
+def test_hosts_that_never_rest_are_told_but_not_judged():
+    verdict = judge(rows_of(0.6) + rows_of(9.0, rest=0))
+    assert verdict.came_out
+    assert "all hosts active: 9.00" in verdict.finding
+
+
+def test_measure_breaks_no_promise():
+    rows = measure({"regime": "", "rest": 300, "delta": 0.5, "hosts": 20, "ticks": 400, "warmup": 50})
+    assert [row["policy"] for row in rows] == ["exact", "uniform", "adaptive"]
+    assert all(row["violations"] == 0 for row in rows)
+
+
+@pytest.mark.spark
+def test_an_experiment_runs_as_a_spark_job(tmp_path):
+    from tolerant.spark.session import session
+
+    spark = session("local[2]")
+    told = []
+    found = run("filters-fig7", spark, quick=True, progress=lambda done, total: told.append((done, total)))
+    grid = load("filters-fig7").grid(True)
+    assert told[0] == (0, len(grid))
+    assert told[-1] == (len(grid), len(grid))
+    # In the order of the grid, whichever worker was first.
+    assert [(row["rest"], row["delta"]) for row in found.rows[::3]] == [(p["rest"], p["delta"]) for p in grid]
+    assert all(row["violations"] == 0 for row in found.rows)
+    found.save(tmp_path)
