@@ -66,7 +66,7 @@ class Book:
             if item >= len(self.items.centre):
                 self.items = grown(self.items, 2 * len(self.items.centre))
         self.index[name] = item
-        self._links = None
+        self.changed()
         return item
 
     def dismiss(self, items: Integers) -> None:

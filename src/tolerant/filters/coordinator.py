@@ -181,16 +181,13 @@ class Coordinator:
             raise ValueError(f"item {item!r} is in no query")
         if not np.isfinite(value):
             raise ValueError(f"value of item {item!r} must be finite, got {value}")
-        index = self._book.index[item]
-        items = self._book.items
-        held = int(items.held[index])
-        newest = int(items.slot_high[index, held - 1]) if held else 0
+        index = np.array([self._book.index[item]])
         self.update_many(
-            np.array([index]),
+            index,
             np.array([value], np.float64),
             np.array([at]),
-            sequences=items.sequence[index : index + 1] + 1,
-            grants=np.array([newest if grant is None else grant]),
+            sequences=self.sequences(index) + 1,
+            grants=self.newest_grants(index) if grant is None else np.array([grant]),
         )
 
     def update_many(
@@ -472,9 +469,16 @@ class Coordinator:
         found, self._said = self._said, []
         return found
 
-    def __contains__(self, item: str) -> bool:
-        """Whether an item of this name has an index."""
-        return item in self._book.index
+    def find(self, names: Sequence[str]) -> Integers:
+        """The indices of these items, −1 for one that has none."""
+        index = self._book.index
+        return np.fromiter((index.get(name, -1) for name in names), np.int64, len(names))
+
+    def newest_grants(self, items: Integers) -> Integers:
+        """The version of the newest grant of each item index, 0 where there is none."""
+        state = self._book.items
+        held = state.held[items].astype(np.int64)
+        return np.where(held > 0, state.slot_high[items, np.maximum(held - 1, 0)], 0)
 
     def sequences(self, items: Integers) -> Integers:
         """The sequence of the newest row applied, for item indices."""

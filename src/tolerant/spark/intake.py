@@ -75,18 +75,18 @@ class Arrived:
 class Intake:
     """Reads entries of `updates.<stream>`.
 
-    `known` tells whether a key has been used before, `admit` gives the indices of keys, `enlist` that of a source.
+    `find` gives the indices of keys, −1 where one is new; `admit` gives new ones theirs; `enlist` that of a source.
     """
 
     def __init__(
         self,
         stream: Stream,
-        known: Callable[[str], bool],
+        find: Callable[[list[str]], NDArray[np.int64]],
         admit: Callable[[list[str]], NDArray[np.int64]],
         enlist: Callable[[str], int],
     ) -> None:
         self._stream = stream
-        self._known = known
+        self._find = find
         self._admit = admit
         self._enlist = enlist
 
@@ -120,7 +120,8 @@ class Intake:
 
     def _keys_clean(self, batch: pa.RecordBatch) -> bool:
         keys = batch.column("key").dictionary.to_pylist()
-        return all(key == "" or self._key_reason(key) is None for key in keys)
+        new = np.flatnonzero(self._find(keys) < 0)
+        return all(keys[index] == "" or self._key_reason(keys[index]) is None for index in new)
 
     def _reason(self, row: dict[str, object]) -> str | None:
         kind, key, value = row["kind"], row["key"], row["value"]
@@ -138,8 +139,6 @@ class Intake:
         return "key is missing" if not isinstance(key, str) else self._key_reason(key)
 
     def _key_reason(self, key: str) -> str | None:
-        if self._known(key):
-            return None
         try:
             parts = key_parts(key, self._stream.key_types)
         except (ValueError, json.JSONDecodeError) as error:
@@ -167,10 +166,10 @@ class Intake:
 
     def _indices(self, column: pa.DictionaryArray, keyed: NDArray[np.bool_]) -> NDArray[np.int64]:
         indices = column.indices.to_numpy(zero_copy_only=False)[keyed]
-        used = np.unique(indices)
         words = column.dictionary.to_pylist()
-        table = np.full(len(words), -1, np.int64)
-        table[used] = self._admit([words[index] for index in used])
+        table = self._find(words)
+        new = np.unique(indices[table[indices] < 0])
+        table[new] = self._admit([words[index] for index in new])
         return table[indices]
 
     def _sources(self, column: pa.DictionaryArray, own: NDArray[np.bool_]) -> NDArray[np.int64]:

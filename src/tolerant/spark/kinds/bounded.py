@@ -34,12 +34,11 @@ class BoundedShard(Replayed):
         self._stream, self._shard, self._checkpoint = stream, shard, checkpoint
         self._engine = Engine(stream, shard, epoch)
         self._timeline = Timeline(stream.options.latency, stream.options.lease, partitions)
-        self._intake = Intake(
-            stream, self._engine.coordinator.__contains__, self._engine.admit, self._engine.sources.enlist
-        )
+        self._intake = Intake(stream, self._engine.coordinator.find, self._engine.admit, self._engine.sources.enlist)
         self._catalogue = Catalogue()
         self._early: list[tuple[str, str]] = []
         self._replies: list[dict[str, object]] = []
+        self._opening: dict[str, AggregateSelect] = {}
         self._farewells: list[Output] = []
         self._doubted = False
         self._boundaries = 0
@@ -103,8 +102,7 @@ class BoundedShard(Replayed):
             self._engine.release(self._timeline.waiting_items(), horizon)
         if first:
             early, self._early = self._early, []
-            for request, body in early:
-                self._statement(request, body)
+            self._take_statements(early)
 
     def _from_the_future(self, row: np.void, clock: int) -> DeadRow:
         engine = self._engine
@@ -132,19 +130,30 @@ class BoundedShard(Replayed):
     # -- statements ------------------------------------------------------------------------------------------------
 
     def _statements(self, payload: bytes) -> None:
-        for row in unpack(payload).to_pylist():
-            if self._timeline.horizon is None:
-                self._early.append((row["request"], row["body"]))
-            else:
-                self._statement(row["request"], row["body"])
-
-    def _statement(self, request: str, body: str) -> None:
-        """A statement takes effect just after the horizon: its answers are as of the horizon."""
         try:
-            statement = decode(body)
-        except ValueError as error:
-            self._engine.dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+            rows = [(row["request"], row["body"]) for row in unpack(payload).to_pylist()]
+        except (ValueError, KeyError) as error:
+            self._engine.dead.append(DeadRow(f"statements cannot be read: {error}", payload=payload[:4096]))
             return
+        if self._timeline.horizon is None:
+            self._early.extend(rows)
+        else:
+            self._take_statements(rows)
+
+    def _take_statements(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Statements take effect just after the horizon, in order; queries that start one after the other start at
+        once.
+        """
+        for request, body in rows:
+            try:
+                statement = decode(body)
+            except ValueError as error:
+                self._engine.dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+                continue
+            self._take_statement(request, statement)
+        self._open()
+
+    def _take_statement(self, request: str, statement: Statement) -> None:
         owner = self._stream_of(statement)
         outcome = self._catalogue.apply(statement)
         if owner != self._stream.name:
@@ -156,10 +165,13 @@ class BoundedShard(Replayed):
             self._replies.append(reply | {"accepted": outcome.accepted, "message": outcome.message})
 
     def _carry_out(self, statement: Statement) -> None:
+        """Make it so; the answers that follow are as of the horizon."""
+        if isinstance(statement, CreateQuery) and isinstance(statement.select, AggregateSelect):
+            self._opening[statement.name] = statement.select
+            return
+        self._open()
         now = self._now()
         match statement:
-            case CreateQuery(name=name, select=AggregateSelect() as select):
-                self._engine.open(name, select, now)
             case AlterQuery(name=name):
                 altered = self._catalogue.queries[name].select
                 assert isinstance(altered, AggregateSelect)
@@ -168,6 +180,11 @@ class BoundedShard(Replayed):
                 groups = self._engine.instances[name]
                 self._engine.drop(name, now)
                 self._farewells.append(said_farewell(name, groups, now))
+
+    def _open(self) -> None:
+        if self._opening:
+            self._engine.open(self._opening, self._now())
+            self._opening = {}
 
     def _stream_of(self, statement: Statement) -> str | None:
         """The stream whose pipeline answers a statement about queries; None where it is no such statement."""

@@ -186,9 +186,9 @@ class Engine:
 
     def lose(self, keys: Iterable[str], at: int) -> None:
         """Rows of these keys could not be used: what their sources' filters are is not known until a later row says."""
-        known = [key for key in keys if key in self.coordinator]
-        if known:
-            self.coordinator.doubt(at, self.coordinator.admit(known))
+        items = self.coordinator.find(list(keys))
+        if (items >= 0).any():
+            self.coordinator.doubt(at, items[items >= 0])
             self._keep_answers()
 
     # -- a run of rows ---------------------------------------------------------------------------------------------
@@ -341,23 +341,21 @@ class Engine:
 
     # -- queries ---------------------------------------------------------------------------------------------------
 
-    def open(self, name: str, select: AggregateSelect, at: int) -> None:
-        """A query starts."""
-        self.selects[name] = select
-        items = self.items()
+    def open(self, selects: Mapping[str, AggregateSelect], at: int) -> None:
+        """Queries start."""
         names = self.coordinator.item_names()
-        keys = [str(names[item]) for item in items]
-        groups = members(select, Keys(self._stream, keys))
-        if not select.group_by:
-            groups.setdefault("", {})
-        self.instances[name] = list(groups)
-        self.coordinator.change(
-            at,
-            add=[
-                aggregate(name, group, select, {keys[index]: weight for index, weight in weights.items()})
-                for group, weights in groups.items()
-            ],
-        )
+        texts = [str(names[item]) for item in self.items()]
+        keys = Keys(self._stream, texts)
+        opened = []
+        for name, select in selects.items():
+            self.selects[name] = select
+            groups = members(select, keys)
+            if not select.group_by:
+                groups.setdefault("", {})
+            self.instances[name] = list(groups)
+            for group, weights in groups.items():
+                opened.append(aggregate(name, group, select, {texts[i]: weight for i, weight in weights.items()}))
+        self.coordinator.change(at, add=opened)
         self._keep_answers()
 
     def alter(self, name: str, select: AggregateSelect, at: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from tolerant.filters.state import NOTHING, SETTLING, STALE, Decided, Flags, Floats, Said
+from tolerant.filters.state import NOTHING, SETTLING, STALE, Decided, Flags, Floats, Integers, Said
 from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.engine import Engine
 from tolerant.spark.kinds.membership import instance_name, query_and_group
@@ -24,36 +24,43 @@ def said_answers(said: Sequence[Said], names: Sequence[str | None], withheld: fr
     """
     if not said:
         return []
-    whole = Said(*(np.concatenate(columns) for columns in zip(*said, strict=True)))
+    whole = Said._make(np.concatenate(columns) for columns in zip(*said, strict=True))
+    spoken = {query: query_and_group(str(names[query])) for query in np.unique(whole.query).tolist()}
+    topics = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in spoken.values()))}
+    topic_of = np.zeros(len(names), np.int64)
+    topic_of[list(spoken)] = [topics[name] for name, _ in spoken.values()]
+    order = np.lexsort((whole.at, topic_of[whole.query]))
+    order = order[~_withheld(whole, order, topic_of, [topics[name] for name in topics if name in withheld])]
+    table = _table(Said._make(column[order] for column in whole), spoken)
+    ends = np.searchsorted(topic_of[whole.query][order], np.arange(len(topics) + 1))
     outputs: list[Output] = []
-    by_query: dict[str, list[tuple[int, str]]] = {}
-    for query in np.unique(whole.query):
-        if (name := names[query]) is not None:
-            by_query.setdefault(query_and_group(name)[0], []).append((int(query), query_and_group(name)[1]))
-    for name, groups in by_query.items():
-        table = _answers(whole, name, groups, name in withheld)
-        if len(table):
-            outputs.append(Output(f"answers.{name}", pack(table)))
-            outputs.append(Output(f"current.{name}", pack(_current(table))))
+    for name, begin, end in zip(topics, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        if begin < end:
+            outputs.append(Output(f"answers.{name}", pack(table.slice(begin, end - begin))))
+            outputs.append(Output(f"current.{name}", pack(_current(table, begin, end))))
     return outputs
 
 
-def _answers(said: Said, name: str, groups: list[tuple[int, str]], withhold: bool) -> pa.RecordBatch:
-    """The answers of one query, all its groups, in order of time."""
-    text = dict(groups)
-    chosen = np.flatnonzero(np.isin(said.query, list(text)))
-    if withhold:
-        chosen = chosen[(said.flags[chosen] & (STALE | SETTLING)) == 0]
-    chosen = chosen[np.argsort(said.at[chosen], kind="stable")]
-    flags = said.flags[chosen]
-    nothing = (flags & NOTHING) > 0
+def _withheld(said: Said, order: Integers, topic_of: Integers, silent: list[int]) -> Flags:
+    """Which of the answers, in this order, are unsettled ones of queries that say nothing then."""
+    unsettled = (said.flags[order] & (STALE | SETTLING)) != 0
+    return unsettled & np.isin(topic_of[said.query[order]], silent)
+
+
+def _table(said: Said, spoken: dict[int, tuple[str, str]]) -> pa.RecordBatch:
+    """Answers as rows of ANSWERS."""
+    places = {query: place for place, query in enumerate(spoken)}
+    place = np.zeros(max(spoken) + 1, np.int32)
+    place[list(places)] = list(places.values())
+    indices = pa.array(place[said.query])
+    nothing = (said.flags & NOTHING) > 0
     columns = [
-        pa.array([name] * len(chosen), pa.string()),
-        pa.array([text[query] for query in said.query[chosen].tolist()], pa.string()),
-        pa.array(said.at[chosen], pa.int64()),
-        *(_nullable(column[chosen], nothing) for column in (said.low, said.value, said.high)),
-        pa.array((flags & STALE) > 0),
-        pa.array((flags & SETTLING) > 0),
+        pa.array([name for name, _ in spoken.values()], pa.string()).take(indices),
+        pa.array([group for _, group in spoken.values()], pa.string()).take(indices),
+        pa.array(said.at, pa.int64()),
+        *(_nullable(column, nothing) for column in (said.low, said.value, said.high)),
+        pa.array((said.flags & STALE) > 0),
+        pa.array((said.flags & SETTLING) > 0),
     ]
     return pa.record_batch(columns, schema=ANSWERS)
 
@@ -62,10 +69,11 @@ def _nullable(values: Floats, nothing: Flags) -> pa.Array:
     return pa.array(values, pa.float64(), mask=nothing | ~np.isfinite(values))
 
 
-def _current(table: pa.RecordBatch) -> pa.RecordBatch:
-    """The last answer of each group, as rows of a compacted topic; `version` is its time."""
-    last = {group: row for row, group in enumerate(table.column("group").to_pylist())}
-    rows = table.take(pa.array(list(last.values()))).to_pylist()
+def _current(table: pa.RecordBatch, begin: int, end: int) -> pa.RecordBatch:
+    """The last answer of each group among these rows, for a compacted topic; `version` is its time."""
+    groups = table.column("group").slice(begin, end - begin).to_pylist()
+    last = {group: begin + row for row, group in enumerate(groups)}
+    rows = [{name: table.column(name)[row].as_py() for name in ANSWERS.names} for row in last.values()]
     return compacted([(row["group"], row["at"], current_body(row)) for row in rows])
 
 
