@@ -54,10 +54,12 @@ def truth(query: Aggregate, trace: Trace) -> NDArray[np.float64]:
     values = trace.values[:, [columns[item] for item in query.weights]]
     if query.fn == "count":
         return np.full(len(values), float(values.shape[1]))
+    exact: NDArray[np.float64]
     if query.fn in ("min", "max"):
-        return values.min(axis=1) if query.fn == "min" else values.max(axis=1)
-    total: NDArray[np.float64] = values @ np.array(list(query.weights.values()))
-    return total / values.shape[1] if query.fn == "avg" else total
+        exact = values.min(axis=1) if query.fn == "min" else values.max(axis=1)
+    else:
+        exact = values @ np.array(list(query.weights.values())) / (values.shape[1] if query.fn == "avg" else 1)
+    return exact
 
 
 def held(answers: Sequence[Answer], times: NDArray[np.int64]) -> Held:
