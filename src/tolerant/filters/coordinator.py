@@ -427,8 +427,7 @@ class Coordinator:
         state, n = self._book.items, self._book.size
         held = state.held[:n].astype(np.int64)
         shrunk = state.slot_shrinks[np.arange(n), np.maximum(held - 1, 0)] & (held > 0)
-        with np.errstate(invalid="ignore"):
-            moved = ~((before == after) | (np.abs(before - after) <= _ROUNDING * np.abs(before)))
+        moved = ~np.isclose(before, after, rtol=_ROUNDING, atol=0.0)
         # An item outside all queries that was never granted anything is none of ours (it may have ceased to exist).
         different = moved | ((held == 0) & np.isfinite(after)) | ((shrunk != shrinks) & np.isfinite(after))
         which = np.flatnonzero(different)
