@@ -36,8 +36,8 @@ def draw(
     above.legend(loc="upper right", fontsize=8)
     for name, (at, count) in messages.items():
         below.plot(at, count, color=COLOURS.get(name), label=f"{name}: {count[-1]:,.0f}")
-    below.set(xlabel="seconds of trace time", ylabel="messages so far", yscale="log")
-    below.legend(loc="lower right", fontsize=8)
+    below.set(xlabel="seconds of trace time", ylabel="messages so far")
+    below.legend(loc="upper left", fontsize=8)
     for axes in (above, below):
         axes.grid(alpha=0.3)
     path.parent.mkdir(parents=True, exist_ok=True)

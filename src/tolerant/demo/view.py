@@ -63,20 +63,19 @@ def live(moment: Moment) -> Group:
 
 def costs_table(costs: Sequence[Cost], found: Audit) -> Table:
     """Messages by policy, and what became of the promises."""
-    base = costs[0].total
-    uniform = next((cost.total for cost in costs if cost.name == "uniform filters"), base)
+    uniform = next(cost.total for cost in costs if cost.name == "uniform filters")
     caption = (
         f"{found.checks:,} checks of settled answers against the truth: {found.violations} broken promises "
         f"({found.unsettled:,} unsettled, {found.answers:,} answers published)"
     )
     table = Table(title="Messages for the same answers", caption=caption, min_width=72)
-    for heading in ("", "messages", "of no filters", "of uniform", "made of"):
-        table.add_column(heading, justify="left" if heading in ("", "made of") else "right")
+    for heading in ("", "counted", "messages", "of uniform", "made of"):
+        table.add_column(heading, justify="right" if heading in ("messages", "of uniform") else "left")
     for cost in costs:
         table.add_row(
-            f"{cost.name}{' (simulated)' if cost.simulated else ''}",
+            cost.name,
+            "simulated" if cost.simulated else "on the wire",
             f"{cost.total:,}",
-            f"{cost.total / base:.1%}",
             f"{cost.total / uniform:.1%}",
             made_of(cost.messages),
         )
