@@ -194,7 +194,8 @@ def _clean(batch: pa.RecordBatch) -> bool:
 
 
 def _codes(column: pa.DictionaryArray, words: tuple[str, ...]) -> NDArray[np.int8]:
-    table = np.array([words.index(word) for word in column.dictionary.to_pylist()], np.int8)
+    # A word of the dictionary that no row uses any more may be none of ours.
+    table = np.array([words.index(w) if w in words else -1 for w in column.dictionary.to_pylist()], np.int8)
     codes: NDArray[np.int8] = table[column.indices.to_numpy(zero_copy_only=False)]
     return codes
 

@@ -208,7 +208,8 @@ def grants_columns(items: list[str], versions: NDArray[np.int64], bodies: NDArra
 
 
 def read_grants(batch: pa.RecordBatch) -> list[Grant]:
-    """The grants in rows that `grants_batch` made."""
+    """The grants in rows that `grants_batch` made; rows that only forget an item are left out."""
+    batch = batch.filter(batch.column("body").is_valid())
     bodies = np.frombuffer(b"".join(batch.column("body").to_pylist()), GRANT_BODY)
     return [
         Grant(item, float(body["width"]), float(body["shrink"]), int(body["since"]), version, bool(body["confirm"]))
