@@ -1,5 +1,6 @@
 """Hypothesis strategies for statements: any that can be said, not only those a catalogue would accept."""
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from tolerant.sql import (
@@ -31,6 +32,9 @@ from tolerant.sql.statements import (
 )
 from tolerant.sql.types import TYPES
 from tolerant.streams import POLICIES, Column, Stream, StreamOptions
+
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+"""No example is judged by the time it takes."""
 
 WORDS = ["host", "rate", "within", "select", "table", "group", "date", "interval", "left", "current_date", "x", "KEY"]
 RELATIONS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True) | st.sampled_from(WORDS)

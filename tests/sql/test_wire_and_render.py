@@ -3,15 +3,15 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from sql_strategies import STATEMENTS
+from sql_strategies import RELAXED, STATEMENTS
 
 from tolerant.sql import AggregateSelect, AlterQuery, CreateQuery, Weight, decode, encode, parse, render
 
 
 @given(STATEMENTS)
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@RELAXED
 def test_encode_and_decode(statement):
     text = encode(statement)
     assert decode(text) == statement
@@ -20,7 +20,7 @@ def test_encode_and_decode(statement):
 
 
 @given(STATEMENTS)
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@RELAXED
 def test_render_and_parse(statement):
     assert parse(render(statement)) == statement
 
@@ -72,7 +72,7 @@ JSON = st.recursive(
 
 
 @given(STATEMENTS, st.data())
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@RELAXED
 def test_a_damaged_body_is_another_statement_or_a_value_error(statement, data):
     body = json.loads(encode(statement))
     _damage(body, data)

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 _UNITS = {"ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-_TEXT = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-zµ]+)\s*", re.ASCII)
+_TEXT = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z]+)\s*", re.ASCII)
 
 LONGEST = 36_500 * _UNITS["d"]
 """A hundred years: sums of times stay far from the end of 64 bits."""

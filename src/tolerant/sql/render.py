@@ -104,7 +104,7 @@ def constant(value: KeyPart) -> str:
     r"""A constant as SQL.
 
     >>> constant("it's"), constant(5.0), constant(-7), constant(True)
-    ("'it\\'s'", '5', '-7', 'TRUE')
+    ("'it\\'s'", '5.0', '-7', 'TRUE')
     """
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
