@@ -9,10 +9,13 @@ from sql_strategies import RELAXED
 
 from tolerant.sql import (
     AggregateSelect,
+    AlterQuery,
     Catalogue,
+    Compare,
     CreateQuery,
     CreateStream,
     Drop,
+    Like,
     Outcome,
     Show,
     Weight,
@@ -137,10 +140,26 @@ def test_kinds_and_relations():
         AggregateSelect("traffic", "sum", group_by=("rate",)),
         AggregateSelect("traffic", "sum", weight=Weight("weights", "weight", (("rate", "host"),), ())),
         AggregateSelect("weights", "sum"),
+        AggregateSelect("traffic", "sum", within=-1.0),
+        AggregateSelect("traffic", "sum", within=float("nan")),
+        AggregateSelect("traffic", "sum", fidelity=0.0),
+        AggregateSelect("traffic", "sum", factor=0.0),
+        AggregateSelect("traffic", "sum", where=Like("host", "a\\")),
+        AggregateSelect("traffic", "sum", where=Compare("host", "=", 3)),
+        AggregateSelect(
+            "traffic", "sum", weight=Weight("weights", "weight", (("host", "host"),), ((("a", "b"), 1.0),))
+        ),
     ],
 )
 def test_what_no_parser_wrote_is_checked_all_the_same(select):
     assert not Catalogue([TRAFFIC, WEIGHTS]).apply(CreateQuery("q", (), select)).accepted
+
+
+def test_names_and_tolerances_that_no_parser_wrote_are_checked_all_the_same():
+    catalogue = Catalogue([TRAFFIC, LOAD])
+    assert not catalogue.apply(replace(LOAD, name="a/b")).accepted
+    assert not catalogue.apply(replace(TRAFFIC, stream=replace(TRAFFIC.stream, name=""))).accepted
+    assert not catalogue.apply(AlterQuery("load", -1.0)).accepted
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import NotAvailable, StatementError
 from tolerant.sql.kinds import KINDS, kind_of
+from tolerant.sql.kinds.bounded import check_within
+from tolerant.sql.names import is_topic_name
 from tolerant.sql.refusals import conflict, how_to_change, in_use, unknown
 from tolerant.sql.render import number, render
 from tolerant.sql.statements import (
@@ -77,6 +79,8 @@ class Catalogue:
 
     def check(self, statement: Statement) -> None:
         """Raise StatementError (NotAvailable among them) if the statement could not be accepted now."""
+        if not isinstance(statement, Show) and not is_topic_name(statement.about):
+            raise StatementError(f"not a name for a stream, table or query: {statement.about!r:.60}")
         match statement:
             case CreateStream():
                 self._check_stream(statement.stream)
@@ -254,6 +258,7 @@ class Catalogue:
 
     def _check_alter(self, alter: AlterQuery) -> None:
         query = self._known_query(alter.name)
+        check_within(alter.within)
         if not isinstance(query.select, AggregateSelect):
             raise StatementError(f"query {alter.name} has no tolerance to alter", about=("QUERY", alter.name))
 

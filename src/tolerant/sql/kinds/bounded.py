@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, cast
 
 from tolerant.queries import UNIT_WEIGHT_FUNCTIONS
@@ -157,6 +158,7 @@ def _covers(select: Select, catalogue: Catalogue) -> bool:
 def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     select = cast(AggregateSelect, query.select)
     stream = catalogue.stream_of(select)
+    _check_numbers(select)
     _check_value(select, stream)
     check_where(select.where, stream)
     for column in select.group_by:
@@ -170,6 +172,22 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     if select.weight is not None:
         check_weight(select, select.weight, stream, catalogue)
     check_sharding(select, stream)
+
+
+def _check_numbers(select: AggregateSelect) -> None:
+    check_within(select.within)
+    if not 0 < select.fidelity <= 1:
+        raise StatementError(f"a fidelity is above 0 and at most 1, found {select.fidelity}", about=("FIDELITY",))
+    if not math.isfinite(select.factor) or select.factor == 0:
+        raise StatementError(f"a factor is finite and not 0, found {select.factor}", about=("SELECT",))
+
+
+def check_within(within: float) -> None:
+    """Raise StatementError unless this can be a tolerance."""
+    if not (math.isfinite(within) and within >= 0):
+        raise StatementError(
+            f"a tolerance is a number, 0 or more, found {within}", expected="a number, 0 or more", about=("WITHIN",)
+        )
 
 
 def _check_value(select: AggregateSelect, stream: Stream) -> None:

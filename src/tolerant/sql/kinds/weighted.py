@@ -25,6 +25,8 @@ def check_weight(select: AggregateSelect, weight: Weight, stream: Stream, catalo
     _check_weight_column(weight, table)
     for stream_column, table_column in weight.on:
         _check_pair(stream_column, table_column, stream, table)
+    if any(len(key) != len(weight.on) for key, _ in weight.values or ()):
+        raise StatementError(f"the weights of table {table.name} have keys of other than {len(weight.on)} parts")
     joined = sorted(column for _, column in weight.on)
     if joined != sorted(table.key):
         raise StatementError(

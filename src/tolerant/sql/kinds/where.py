@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from tolerant.sql.errors import StatementError
-from tolerant.sql.predicates import Between, Compare, In, Like, Parameter, Predicate, conjuncts, leaves, operands
+from tolerant.sql.predicates import (
+    Between,
+    Compare,
+    In,
+    Like,
+    Parameter,
+    Predicate,
+    check_pattern,
+    conjuncts,
+    leaves,
+    operands,
+)
 from tolerant.sql.statements import AggregateSelect
 from tolerant.sql.types import comparable
 from tolerant.streams import Stream
@@ -61,6 +72,11 @@ def _check_leaf(leaf: Compare | In | Between | Like, type_name: str) -> None:
             expected="= TRUE or = FALSE",
             about=("WHERE", leaf.column),
         )
+    if isinstance(leaf, Like):
+        try:
+            check_pattern(leaf.pattern, leaf.escape)
+        except ValueError as error:
+            raise StatementError(str(error), found=leaf.pattern, about=("WHERE", leaf.column)) from None
     for operand in operands(leaf):
         if not isinstance(operand, Parameter) and not comparable(type_name, operand):
             raise StatementError(
