@@ -286,7 +286,7 @@ def test_a_million_items_fit_one_query() -> None:
     c = Coordinator([Aggregate.over("s", "avg", map(str, range(count)), 5)])
     indices = np.arange(count)
     c.update_many(
-        indices, np.ones(count), np.zeros(count, np.int64), sequences=indices + 1, grants=c.newest_grants(indices)
+        indices, np.ones(count), np.zeros(count, np.int64), sequences=indices + 1, grants=c.ledger.newest(indices)
     )
     assert c.answers()[0].value == pytest.approx(1.0)
     assert c.answers()[0].settled

@@ -7,19 +7,19 @@ and is at most 2·within wide (`specs/0-pipeline.md` §4, `specs/1-filters.md` �
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.filters import beliefs, bounds
+from tolerant.filters import bounds
 from tolerant.filters.book import Book
 from tolerant.filters.growth import boundary as grow
+from tolerant.filters.ledger import Ledger
 from tolerant.filters.shares import fitted, start_widths
-from tolerant.filters.state import NOTHING, SETTLING, STALE, Decided, Flags, Floats, Integers, Said
-from tolerant.kernels.decay import boundaries_passed, powers
+from tolerant.filters.state import Decided, Flags, Floats, Integers, Said
+from tolerant.filters.view import ItemView, Standing, item_view, last_answers, standing
 from tolerant.kernels.random import key_of
-from tolerant.kernels.versions import version
 from tolerant.queries import Aggregate, Answer
 
 LIVE_POLICIES = ("exact", "uniform", "adaptive")
@@ -29,29 +29,6 @@ _ROUNDING = 1e-12
 
 _SMOOTHING = 0.1
 """How fast an item's shown rate follows what it sends."""
-
-
-class Standing(NamedTuple):
-    """How a query stands: its number of items, and whether its answer is stale or settling."""
-
-    items: int
-    stale: bool
-    settling: bool
-
-
-class ItemView(NamedTuple):
-    """Items side by side: granted and believed width, centre, updates in all and a period, burden (cost a tick and
-    width).
-    """
-
-    names: list[str]
-    width: Floats
-    believed: Floats
-    centre: Floats
-    total: Integers
-    pace: Floats
-    burden: Floats
-    stale: Flags
 
 
 class Coordinator:
@@ -90,15 +67,11 @@ class Coordinator:
             raise ValueError(f"shrink must be in [0, 1), got {shrink}")
         self.policy, self.period, self.seed, self.shard = policy, int(period), seed, shard
         self.shrink = shrink if policy == "adaptive" else 0.0
-        self.epoch, self.interval = epoch, interval
-        self.passed = 0
         self.at = 0
-        self.issued = 0
         self._costs = dict(costs or {})
         self._book = Book()
-        self._powers = powers(self.shrink)
+        self.ledger = Ledger(self._book, self.shrink, epoch, interval)
         self._targets: Floats | None = None
-        self._decided: list[Decided] = []
         self._said: list[Said] = []
         for query in queries:
             self._open(query)
@@ -114,7 +87,7 @@ class Coordinator:
     @property
     def widths(self) -> dict[str, float]:
         """The newest width granted to each item, confirmed or not."""
-        granted = beliefs.granted_many(self._book.items, self._book.size, self.passed, self._powers)
+        granted = self.ledger.granted()
         return {name: float(granted[item]) for name, item in self._book.index.items()}
 
     def believed(self, item: str) -> tuple[float, float]:
@@ -125,53 +98,15 @@ class Coordinator:
     def answers(self) -> list[Answer]:
         """What every query is known to be now; a query with an item that has no value yet is left out."""
         self._say(self._book.alive(), self.at)
-        items, queries = self._book.items, self._book.queries
-        found = []
-        for query, member in enumerate(self._book.members):
-            if member is None or not all(items.seen[item] for item in member.weights):
-                continue
-            found.append(
-                answer_of(
-                    member.name,
-                    self.at,
-                    float(queries.said_low[query]),
-                    float(queries.said_value[query]),
-                    float(queries.said_high[query]),
-                    int(queries.said_flags[query]),
-                )
-            )
-        return found
+        return last_answers(self._book, self.at)
 
     def standing(self, names: Iterable[str]) -> list[Standing]:
         """How each of these queries stands."""
-        queries = self._book.queries
-        found = []
-        for name in names:
-            query = self._book.query_index[name]
-            flags = int(queries.said_flags[query])
-            size = len(self._book.member(name).weights)
-            found.append(Standing(size, flags > 0 and bool(flags & STALE), flags > 0 and bool(flags & SETTLING)))
-        return found
+        return standing(self._book, names)
 
     def item_view(self, items: Integers) -> ItemView:
         """What people ask about items first: who holds how much, and what it sends."""
-        state = self._book.items
-        width = beliefs.granted_many(state, self._book.size, self.passed, self._powers)[items]
-        finite = np.isfinite(width) & (width > 0)
-        burden = np.where(
-            finite, state.cost[items] * state.pace[items] / self.period / np.where(finite, width, 1.0), 0.0
-        )
-        names = [str(self._book.item_names[item]) for item in items.tolist()]
-        return ItemView(
-            names,
-            width,
-            state.width[items],
-            state.centre[items],
-            state.total[items],
-            state.pace[items],
-            burden,
-            state.stale[items],
-        )
+        return item_view(self._book, items, self.ledger.granted(), self.period)
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -187,7 +122,7 @@ class Coordinator:
             np.array([value], np.float64),
             np.array([at]),
             sequences=self.sequences(index) + 1,
-            grants=self.newest_grants(index) if grant is None else np.array([grant]),
+            grants=self.ledger.newest(index) if grant is None else np.array([grant]),
         )
 
     def update_many(
@@ -212,32 +147,14 @@ class Coordinator:
         said = bounds.room(int(degree.sum()))
         known = self._book.items.known[items]
         written, duplicates, strange = bounds.apply_rows(
-            items, values, ats, sequences, grants, counts, self.passed, self._powers,
+            items, values, ats, sequences, grants, counts, self.ledger.passed, self.ledger.powers,
             self._book.items, self._book.queries, links, said,
         )  # fmt: skip
         self._keep(said, written)
-        self._reissue(items, ats, grants, known, strange)
+        self.ledger.answer_strangers(items, ats, grants, known, strange)
         if len(ats):
             self.at = max(self.at, int(ats[-1]))
         return int(duplicates)
-
-    def _reissue(self, items: Integers, ats: Integers, grants: Integers, known: Flags, strange: Integers) -> None:
-        """Grant again where a row carried a version that is not held: once when that is news, boundaries do the
-        rest.
-        """
-        state = self._book.items
-        newest = state.slot_high[items[strange], np.maximum(state.held[items[strange]] - 1, 0)]
-        news = known[strange] | (grants[strange] >= newest)
-        rows = strange[news & (state.held[items[strange]] > 0)]
-        which, first = np.unique(items[rows], return_index=True)
-        for at in np.unique(ats[rows[first]]):
-            self._repeat(which[ats[rows[first]] == at], int(at))
-
-    def _repeat(self, which: Integers, at: int) -> None:
-        """Grant these items the width that they have, under a new version."""
-        state = self._book.items
-        widths = beliefs.granted_many(state, self._book.size, self.passed, self._powers)[which]
-        self._issue(which, widths, state.slot_shrinks[which, state.held[which] - 1], at)
 
     def doubt(self, at: int, items: Integers | None = None) -> None:
         """The width of these items (None: of all) is not known any more until a row of theirs confirms one."""
@@ -246,11 +163,11 @@ class Coordinator:
 
     def advance_epoch(self, epoch: int, at: int) -> None:
         """Number grants under a newer epoch; what is not known is granted again under it."""
-        self.epoch = epoch
+        self.ledger.epoch = epoch
         state = self._book.items
         which = np.flatnonzero((state.held > 0) & ~state.known)
         if len(which):
-            self._repeat(which, at)
+            self.ledger.repeat(which, at)
 
     def mark_stale(self, items: Integers, stale: bool, at: int, epoch: int | None = None) -> None:
         """These items' source has gone silent, or is back. With `epoch`: it has started again, and only rows of that
@@ -269,23 +186,21 @@ class Coordinator:
 
         `resend`: also send again what has not been confirmed (when several boundaries pass at once, only at the last).
         """
-        book, state = self._book, self._book.items
-        n, before = book.size, self.passed
-        widths = beliefs.granted_many(state, n, before, self._powers)
-        self.passed = boundaries_passed(at + 1, self.interval) if self.interval else before + 1
-        self.at = max(self.at, at)
+        state, ledger = self._book.items, self.ledger
+        widths = ledger.granted()
+        ledger.pass_boundary(at)
         changed: dict[str, float] = {}
-        if self.policy == "adaptive" and n:
-            beliefs.refresh_widths(state, n, self.passed, self._powers)
+        if self.policy == "adaptive":
+            ledger.refresh()
             after, granted = self._grow(widths)
             which = np.flatnonzero(granted)
-            self._issue(which, after[which], np.ones(len(which), np.bool_), at)
-            changed = {str(book.item_names[item]): float(after[item]) for item in which}
-        state.pace[:n] += _SMOOTHING * (state.updates[:n] - state.pace[:n])
+            ledger.issue(which, after[which], np.ones(len(which), np.bool_), at)
+            changed = {str(self._book.item_names[item]): float(after[item]) for item in which}
+        state.pace[:] += _SMOOTHING * (state.updates - state.pace)
         state.updates[:] = 0
         if resend:
-            self._resend()
-        self._refresh(at + 1 if self.interval else at)
+            ledger.resend()
+        self._refresh(at + 1 if ledger.interval else at)
         return changed
 
     def _grow(self, widths: Floats) -> tuple[Floats, Flags]:
@@ -299,30 +214,12 @@ class Coordinator:
             period=self.period,
             shrink=self.shrink,
             targets=self._targets,
-            key=key_of(self.seed, self.shard, self.passed),
-            shrunk=beliefs.granted_many(state, n, self.passed, self._powers),
+            key=key_of(self.seed, self.shard, self.ledger.passed),
+            shrunk=self.ledger.granted(),
             believed=state.width[:n],
         )
         self._targets = result.targets
         return result.widths, result.granted
-
-    def _resend(self) -> None:
-        """Send grants again that have not been confirmed; those of a silent source wait for its return."""
-        state = self._book.items
-        which = beliefs.unconfirmed(state, self._book.size, self.passed, self._powers)
-        which = which[~state.stale[which]]
-        newest = state.held[which] - 1
-        self._decided.insert(
-            0,
-            Decided(
-                which,
-                state.slot_width[which, newest],
-                state.slot_shrinks[which, newest],
-                state.granted_at[which],
-                state.slot_high[which, newest],
-                np.ones(len(which), np.bool_),
-            ),
-        )
 
     # -- changes at run time ---------------------------------------------------------------------------------------
 
@@ -378,7 +275,7 @@ class Coordinator:
             self._book.enter(name, weights)
         changed = self._reallocate(at, joining=True)
         idle = newcomers[self._book.items.held[newcomers] == 0]
-        self._issue(idle, np.full(len(idle), np.inf), np.zeros(len(idle), np.bool_), at)
+        self.ledger.issue(idle, np.full(len(idle), np.inf), np.zeros(len(idle), np.bool_), at)
         return changed
 
     def dismiss(self, items: Integers, at: int) -> dict[str, float]:
@@ -407,10 +304,9 @@ class Coordinator:
         """Bring widths in line with the queries: newcomers start, rows over budget are cut, fixed items take their
         cap.
         """
-        book, state, n = self._book, self._book.items, self._book.size
+        book = self._book
         self._targets = None
-        rows = book.rows()
-        before = beliefs.granted_many(state, n, self.passed, self._powers)
+        rows, before = book.rows(), self.ledger.granted()
         newcomers = np.isinf(before) & ~rows.unqueried
         averages = np.array([member.fn == "avg" for member in book.members if member is not None], np.bool_)
         start = start_widths(rows, newcomers, joining, averages[rows.query])
@@ -424,14 +320,11 @@ class Coordinator:
         return self._issue_changes(before, after, shrinks, at)
 
     def _issue_changes(self, before: Floats, after: Floats, shrinks: Flags, at: int) -> dict[str, float]:
-        state, n = self._book.items, self._book.size
-        held = state.held[:n].astype(np.int64)
-        shrunk = state.slot_shrinks[np.arange(n), np.maximum(held - 1, 0)] & (held > 0)
+        none = self._book.items.held[: self._book.size] == 0
         moved = ~np.isclose(before, after, rtol=_ROUNDING, atol=0.0)
         # An item outside all queries that was never granted anything is none of ours (it may have ceased to exist).
-        different = moved | ((held == 0) & np.isfinite(after)) | ((shrunk != shrinks) & np.isfinite(after))
-        which = np.flatnonzero(different)
-        self._issue(which, after[which], shrinks[which], at)
+        which = np.flatnonzero(moved | (np.isfinite(after) & (none | (self.ledger.shrinking() != shrinks))))
+        self.ledger.issue(which, after[which], shrinks[which], at)
         self._refresh(at)
         return {str(self._book.item_names[item]): float(after[item]) for item in which if moved[item]}
 
@@ -443,25 +336,20 @@ class Coordinator:
         """
         arrays, book = self._book.state()
         arrays["targets"] = np.zeros(0) if self._targets is None else self._targets
-        return arrays, [book, self._targets is None, self.passed, self.at, self.issued, self.epoch]
+        return arrays, [book, self._targets is None, self.at, self.ledger.passed, self.ledger.issued, self.ledger.epoch]
 
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
         """Become what `state` said, bit for bit."""
-        book, none, self.passed, self.at, self.issued, self.epoch = values
+        book, none, self.at, self.ledger.passed, self.ledger.issued, self.ledger.epoch = values
         self._targets = None if none else arrays["targets"]
         self._book.load(arrays, book)
-        self._decided, self._said = [], []
+        self._said = []
 
     # -- saying ----------------------------------------------------------------------------------------------------
 
     def take_decisions(self) -> Decided:
         """The grants decided since this was last asked, the newest of each item; `item_names` tells whose they are."""
-        columns = [np.concatenate(parts) for parts in zip(*self._decided, strict=True)] if self._decided else None
-        self._decided = []
-        if columns is None:
-            return Decided(*(np.zeros(0, kind) for kind in (np.int64, float, np.bool_, np.int64, np.int64, np.bool_)))
-        _, last = np.unique(columns[0][::-1], return_index=True)
-        return Decided(*(column[len(column) - 1 - last] for column in columns))
+        return self.ledger.take()
 
     def take_answers(self) -> list[Said]:
         """The answers given since this was last asked, in order; `query_name` tells whose they are."""
@@ -472,12 +360,6 @@ class Coordinator:
         """The indices of these items, −1 for one that has none."""
         index = self._book.index
         return np.fromiter((index.get(name, -1) for name in names), np.int64, len(names))
-
-    def newest_grants(self, items: Integers) -> Integers:
-        """The version of the newest grant of each item index, 0 where there is none."""
-        state = self._book.items
-        held = state.held[items].astype(np.int64)
-        return np.where(held > 0, state.slot_high[items, np.maximum(held - 1, 0)], 0)
 
     def sequences(self, items: Integers) -> Integers:
         """The sequence of the newest row applied, for item indices."""
@@ -500,22 +382,11 @@ class Coordinator:
         """The name of each query index."""
         return [None if member is None else member.name for member in self._book.members]
 
-    def _issue(self, which: Integers, widths: Floats, shrinks: Flags, at: int) -> None:
-        since = at + 1 if self.interval else at
-        begun = boundaries_passed(since, self.interval) if self.interval else self.passed
-        # One counter for all items: an item that comes back after it was forgotten must not see a version again.
-        first = version(self.epoch, self.issued + 1)
-        self.issued += len(which)
-        versions, narrower = beliefs.issue_many(
-            which, widths, shrinks, first, since, begun, self.passed, self._powers, self._book.items
-        )
-        self._decided.append(Decided(which, widths, shrinks, np.full(len(which), since), versions, narrower))
-
     def _refresh(self, at: int) -> None:
         """Believed widths, sums and answers anew, for all."""
         book = self._book
         self.at = max(self.at, at)
-        beliefs.refresh_widths(book.items, book.size, self.passed, self._powers)
+        self.ledger.refresh()
         alive = book.alive()
         bounds.rescan(alive, book.items, book.queries, book.links())
         self._say(alive, at)
@@ -534,9 +405,3 @@ class Coordinator:
     def _keep(self, said: Said, written: int) -> None:
         if written:
             self._said.append(Said._make(array[:written] for array in said))
-
-
-def answer_of(name: str, at: int, low: float, value: float, high: float, flags: int, group: str = "") -> Answer:
-    """An answer as people and programs read it: ends that are not finite are None."""
-    ends = [end if np.isfinite(end) and not flags & NOTHING else None for end in (low, value, high)]
-    return Answer(name, at, ends[0], ends[1], ends[2], group, bool(flags & STALE), bool(flags & SETTLING))

@@ -75,7 +75,7 @@ class BoundedShard(Replayed):
             self._foreign()
             return
         epoch = epoch_of(int(row["sequence"]))
-        if checkpoint and epoch > self._engine.coordinator.epoch:
+        if checkpoint and epoch > self._engine.coordinator.ledger.epoch:
             self._engine.coordinator.advance_epoch(epoch, self._timeline.horizon or 0)
         if row["at"] != NO_TIME:
             self._pass(int(row["at"]), partition)
@@ -93,7 +93,7 @@ class BoundedShard(Replayed):
         horizon = self._timeline.horizon
         if len(future):
             self._bury([self._from_the_future(row, at) for row in future])
-            self._engine.discard(future["item"], at)
+            self._engine.roll.discard(future["item"], at)
         if horizon is None:
             return
         if first:
@@ -214,7 +214,7 @@ class BoundedShard(Replayed):
             engine.coordinator.item_names(),
             engine.coordinator.shrink,
             engine.take_forgotten(),
-            version(engine.coordinator.epoch, engine.coordinator.issued),
+            version(engine.coordinator.ledger.epoch, engine.coordinator.ledger.issued),
         )
         if engine.dead:
             engine.tally.dead += len(engine.dead)

@@ -9,8 +9,7 @@ goes or changes hands) the run is cut, and that transaction is handled by itself
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,49 +19,13 @@ from tolerant.filters.state import Said
 from tolerant.kernels.versions import COUNTER_BITS
 from tolerant.spark.intake import BEAT, GONE, HELLO, UPDATE, DeadRow
 from tolerant.spark.kinds.membership import Keys, aggregate, instance_name, members, query_and_group
+from tolerant.spark.kinds.roll import Roll
+from tolerant.spark.kinds.tally import Tally
 from tolerant.spark.sources import Sources
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream
 
 Rows = NDArray[np.void]
-
-_MEMORY = 100
-"""For this many leases the last sequence of an item that is gone is remembered, so that a repeated row does not
-bring it back.
-"""
-
-
-_ROOM = 16
-
-
-class Roll(NamedTuple):
-    """Where each item stands: whether it exists, who sends it, when it was last heard, since when it is gone (0: it
-    is not).
-    """
-
-    present: NDArray[np.bool_]
-    owner: NDArray[np.int64]
-    last_at: NDArray[np.int64]
-    gone_at: NDArray[np.int64]
-
-
-@dataclass
-class Tally:
-    """What has been counted: rows by kind, and what went wrong."""
-
-    update: int = 0
-    hello: int = 0
-    beat: int = 0
-    ack: int = 0
-    gone: int = 0
-    late: int = 0
-    duplicates: int = 0
-    dead: int = 0
-    grants: int = 0
-    bytes: int = 0
-    boundaries: int = 0
-    lost: dict[str, int] = field(default_factory=dict)
-    lost_until: dict[str, int] = field(default_factory=dict)
 
 
 class Engine:
@@ -89,7 +52,7 @@ class Engine:
         self._answers: list[Said] = []
         self._spoken: list[tuple[list[Said], list[str | None]]] = []
         self._forgotten: list[str] = []
-        self._roll = Roll._make(np.zeros(_ROOM, kind) for kind in (np.bool_, np.int64, np.int64, np.int64))
+        self.roll = Roll()
 
     @property
     def seconds_per_period(self) -> float:
@@ -101,37 +64,19 @@ class Engine:
     def admit(self, keys: list[str]) -> NDArray[np.int64]:
         """The indices of keys; they are not items before one of their rows has been applied."""
         indices = self.coordinator.admit(keys)
-        size = len(self.coordinator.item_names())
-        if size > len(self._roll.present):
-            room = max(2 * len(self._roll.present), size)
-            self._roll = Roll(*(np.concatenate([a, np.zeros(room - len(a), a.dtype)]) for a in self._roll))
+        self.roll.make_room(len(self.coordinator.item_names()))
         return indices
-
-    def items(self) -> NDArray[np.int64]:
-        """The indices of the items that exist."""
-        return np.flatnonzero(self._roll.present[: len(self.coordinator.item_names())])
-
-    def owner_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The source of each item."""
-        return self._roll.owner[items]
 
     def release(self, waiting: NDArray[np.int64], now: int) -> None:
         """Let go of items that have been gone for long and that no row waits for."""
-        roll = self._roll
-        old = np.flatnonzero((roll.gone_at > 0) & (roll.gone_at + _MEMORY * self._lease < now))
-        old = np.setdiff1d(old, waiting)
-        roll.gone_at[old] = 0
-        self.coordinator.release(old)
-
-    def _of_source(self, source: int) -> NDArray[np.int64]:
-        return np.flatnonzero(self._roll.present & (self._roll.owner == source))
+        self.coordinator.release(self.roll.forgotten(waiting, now, self._lease))
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def advance(self, rows: Rows, horizon: int) -> bool:
         """Apply rows up to the horizon, with the boundaries among them; whether there were any."""
         interval, before = self._stream.options.boundary, self.tally.boundaries
-        while (edge := (self.coordinator.passed + 1) * interval) < horizon:
+        while (edge := (self.coordinator.ledger.passed + 1) * interval) < horizon:
             cut = int(np.searchsorted(rows["at"], edge, "right"))
             self._run(rows[:cut], edge)
             rows = rows[cut:]
@@ -144,23 +89,21 @@ class Engine:
 
     def start(self, horizon: int) -> None:
         """Time begins: boundaries before the first horizon are not made up for."""
-        self.coordinator.passed = max((horizon - 1) // self._stream.options.boundary, 0)
+        self.coordinator.ledger.passed = max((horizon - 1) // self._stream.options.boundary, 0)
 
     def late(self, rows: Rows, horizon: int) -> None:
         """Apply rows whose time has passed, at once, and note for how long each query was without them."""
         self.tally.late += len(rows)
         for at, items in self._missed(rows):
             for query in {name for name, _ in map(query_and_group, self._queries_of(items))}:
-                begin = max(at, self.tally.lost_until.get(query, at))
-                self.tally.lost[query] = self.tally.lost.get(query, 0) + max(horizon - begin, 0)
-                self.tally.lost_until[query] = horizon
+                self.tally.lose(query, at, horizon)
         moved = rows[np.lexsort((rows["sequence"], rows["item"], rows["at"]))].copy()
         moved["at"] = horizon
         self._run(moved, horizon)
         for source in np.unique(rows["source"]):
             if self.sources.heard[source] + self._lease < horizon:
                 self.sources.silent[source] = True
-                self.coordinator.mark_stale(self._of_source(int(source)), True, horizon)
+                self.coordinator.mark_stale(self.roll.of_source(int(source)), True, horizon)
         self._keep_answers()
 
     def _missed(self, rows: Rows) -> list[tuple[int, NDArray[np.int64]]]:
@@ -169,7 +112,7 @@ class Engine:
         found = []
         for source in np.unique(rows["source"][whole]):
             first = int(rows["at"][whole & (rows["source"] == source)].min())
-            found.append((first, self._of_source(int(source))))
+            found.append((first, self.roll.of_source(int(source))))
         items, first_rows = np.unique(rows["item"][~whole], return_index=True)
         found.extend((int(rows["at"][~whole][row]), items[k : k + 1]) for k, row in enumerate(first_rows))
         return found
@@ -178,11 +121,6 @@ class Engine:
         """No width is known any more until it is confirmed."""
         self.coordinator.doubt(at)
         self._keep_answers()
-
-    def discard(self, items: NDArray[np.int64], at: int) -> None:
-        """Indices that were given to keys of which nothing usable came: let them go after a while."""
-        unused = items[(items >= 0) & ~self._roll.present[items] & (self._roll.gone_at[items] == 0)]
-        self._roll.gone_at[unused] = at
 
     def lose(self, keys: Iterable[str], at: int) -> None:
         """Rows of these keys could not be used: what their sources' filters are is not known until a later row says."""
@@ -209,8 +147,8 @@ class Engine:
         """Leave out rows of items that are gone which are older than their going."""
         item = rows["item"]
         keyed = item >= 0
-        ghost = keyed & ~self._roll.present[item] & (self._roll.gone_at[item] > 0)
-        ghost &= self._roll.owner[item] == rows["source"]
+        ghost = keyed & ~self.roll.present[item] & (self.roll.gone_at[item] > 0)
+        ghost &= self.roll.owner[item] == rows["source"]
         ghost &= rows["sequence"] <= self.coordinator.sequences(item)
         self.tally.duplicates += int(ghost.sum())
         return rows[~ghost] if ghost.any() else rows
@@ -221,8 +159,8 @@ class Engine:
         keyed = item >= 0
         special = (rows["kind"] == GONE) | self.sources.silent[source]
         special |= (rows["sequence"] >> COUNTER_BITS) > self.sources.epoch[source]
-        special |= keyed & ~self._roll.present[item]
-        special |= keyed & (self._roll.owner[item] != source)
+        special |= keyed & ~self.roll.present[item]
+        special |= keyed & (self.roll.owner[item] != source)
         first = int(rows["at"][np.argmax(special)]) if special.any() else None
         silence = self.sources.next_silence(rows, until)
         return min((at for at in (first, silence) if at is not None), default=None)
@@ -231,12 +169,10 @@ class Engine:
         if not len(rows):
             return
         self.sources.hear(rows)
-        kinds = np.bincount(rows["kind"], minlength=5)
-        for name, count in zip(("update", "hello", "beat", "ack", "gone"), kinds, strict=False):
-            setattr(self.tally, name, getattr(self.tally, name) + int(count))
+        self.tally.count(np.bincount(rows["kind"]))
         keyed = rows[rows["item"] >= 0]
         if len(keyed):
-            self._roll.last_at[keyed["item"]] = keyed["at"]
+            self.roll.last_at[keyed["item"]] = keyed["at"]
             self.tally.duplicates += self.coordinator.update_many(
                 keyed["item"].copy(),
                 keyed["value"].copy(),
@@ -260,20 +196,20 @@ class Engine:
     def _silences(self, at: int) -> None:
         for source in self.sources.fallen_silent(at):
             self.sources.silent[source] = True
-            self.coordinator.mark_stale(self._of_source(int(source)), True, at)
+            self.coordinator.mark_stale(self.roll.of_source(int(source)), True, at)
 
     def _restarts(self, rows: Rows, at: int) -> None:
         epochs = rows["sequence"] >> COUNTER_BITS
         for source in np.unique(rows["source"][epochs > self.sources.epoch[rows["source"]]]):
             epoch = int(epochs[rows["source"] == source].max())
             self.sources.epoch[source] = epoch
-            self.coordinator.mark_stale(self._of_source(int(source)), True, at, epoch=epoch)
+            self.coordinator.mark_stale(self.roll.of_source(int(source)), True, at, epoch=epoch)
 
     def _revivals(self, rows: Rows, at: int) -> None:
         for source in np.unique(rows["source"]):
             if self.sources.silent[source] and int(rows["heard"][rows["source"] == source].max()) + self._lease >= at:
                 self.sources.silent[source] = False
-                items = self._of_source(int(source))
+                items = self.roll.of_source(int(source))
                 current = self.coordinator.sequences(items) >> COUNTER_BITS >= self.sources.epoch[source]
                 self.coordinator.mark_stale(items[current], False, at)
 
@@ -285,33 +221,31 @@ class Engine:
         run = np.concatenate([rows, later])
         fresh = run[self._strangers(run)]
         items, first = np.unique(fresh["item"], return_index=True)
-        self._roll.present[items] = True
-        self._roll.owner[items] = fresh["source"][first]
-        self._roll.gone_at[items] = 0
+        self.roll.appear(items, fresh["source"][first])
         self.coordinator.forget_sequences(items, self.sources.epoch[fresh["source"][first]])
         self._join(items, at)
 
     def _strangers(self, rows: Rows) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (rows["item"] >= 0) & ~self._roll.present[rows["item"]] & (rows["kind"] != GONE)
+        found: NDArray[np.bool_] = (rows["item"] >= 0) & ~self.roll.present[rows["item"]] & (rows["kind"] != GONE)
         return found
 
     def _handovers(self, rows: Rows) -> Rows:
         """An item changes hands when another source says hello with it, later than all that is known of it."""
         keyed = rows["item"] >= 0
-        foreign = keyed & self._roll.present[rows["item"]] & (self._roll.owner[rows["item"]] != rows["source"])
+        foreign = keyed & self.roll.present[rows["item"]] & (self.roll.owner[rows["item"]] != rows["source"])
         if not foreign.any():
             return rows
-        taken = foreign & (rows["kind"] == HELLO) & (rows["at"] > self._roll.last_at[rows["item"]])
+        taken = foreign & (rows["kind"] == HELLO) & (rows["at"] > self.roll.last_at[rows["item"]])
         items, sources = rows["item"][taken], rows["source"][taken]
-        self._roll.owner[items] = sources
+        self.roll.owner[items] = sources
         self.coordinator.forget_sequences(items, self.sources.epoch[sources])
-        refused = foreign & (self._roll.owner[rows["item"]] != rows["source"])
+        refused = foreign & (self.roll.owner[rows["item"]] != rows["source"])
         self.dead.extend(self._refusal(row) for row in rows[refused])
         return rows[~refused]
 
     def _refusal(self, row: np.void) -> DeadRow:
         key = str(self.coordinator.item_names()[row["item"]])
-        owner = self.sources.names[self._roll.owner[row["item"]]]
+        owner = self.sources.names[self.roll.owner[row["item"]]]
         return DeadRow(
             f"the item belongs to source {owner!r}: another source must say hello with it first",
             key=key,
@@ -323,9 +257,9 @@ class Engine:
 
     def _departures(self, rows: Rows) -> Rows:
         gone = rows[rows["kind"] == GONE]
-        real = self._roll.present[gone["item"]] & (gone["sequence"] > self.coordinator.sequences(gone["item"]))
+        real = self.roll.present[gone["item"]] & (gone["sequence"] > self.coordinator.sequences(gone["item"]))
         self.tally.duplicates += int((~real).sum())
-        self.discard(gone["item"][~real], int(gone["at"][0]) if len(gone) else 0)
+        self.roll.discard(gone["item"][~real], int(gone["at"][0]) if len(gone) else 0)
         return gone[real]
 
     def _depart(self, gone: Rows, at: int) -> None:
@@ -336,15 +270,14 @@ class Engine:
         self._forgotten.extend(str(self.coordinator.item_names()[item]) for item in items)
         self.coordinator.dismiss(items, at)
         self.coordinator.keep_sequences(items, gone["sequence"].copy())
-        self._roll.present[items] = False
-        self._roll.gone_at[items] = at
+        self.roll.depart(items, at)
 
     # -- queries ---------------------------------------------------------------------------------------------------
 
     def open(self, selects: Mapping[str, AggregateSelect], at: int) -> None:
         """Queries start."""
         names = self.coordinator.item_names()
-        texts = [str(names[item]) for item in self.items()]
+        texts = [str(names[item]) for item in self.roll.items()]
         keys = Keys(self._stream, texts)
         opened = []
         for name, select in selects.items():
@@ -370,8 +303,7 @@ class Engine:
         del self.selects[name]
         groups = self.instances.pop(name)
         self.coordinator.change(at, drop=[instance_name(name, group) for group in groups])
-        self.tally.lost.pop(name, None)
-        self.tally.lost_until.pop(name, None)
+        self.tally.forget(name)
         self._keep_answers()
 
     def _join(self, items: NDArray[np.int64], at: int) -> None:
@@ -428,7 +360,7 @@ class Engine:
         arrays, coordinator = self.coordinator.state()
         more, sources = self.sources.state()
         size = len(self.coordinator.item_names())
-        arrays |= more | {f"roll.{name}": array[:size] for name, array in self._roll._asdict().items()}
+        arrays |= more | self.roll.state(size)
         return arrays, [coordinator, sources, vars(self.tally), self.instances]
 
     def load(self, arrays: dict[str, NDArray[Any]], values: Any, selects: Mapping[str, AggregateSelect]) -> None:
@@ -436,10 +368,7 @@ class Engine:
         coordinator, sources, tally, instances = values
         self.coordinator.load(arrays, coordinator)
         self.sources.load(arrays, sources)
-        padding = _ROOM if len(arrays["roll.owner"]) < _ROOM else 0
-        self._roll = Roll(
-            *(np.append(a, np.zeros(padding, a.dtype)) for a in (arrays[f"roll.{n}"] for n in Roll._fields))
-        )
+        self.roll.load(arrays)
         self.tally = Tally(**tally)
         self.instances = instances
         self.selects = {name: selects[name] for name in instances}

@@ -104,10 +104,9 @@ def said_grants(
 
 def status(engine: Engine, stream: str, shard: int, horizon: int) -> Output:
     """How the shard is, for `tolerant status` and `explain`: a summary and a table of items."""
-    tally = engine.tally
     coordinator = engine.coordinator
-    items = engine.items()
-    owners = engine.owner_of(items)
+    items = engine.roll.items()
+    owners = engine.roll.owner[items]
     sources = {
         name: {
             "heard": int(engine.sources.heard[index]),
@@ -122,9 +121,9 @@ def status(engine: Engine, stream: str, shard: int, horizon: int) -> Output:
         "stream": stream,
         "shard": shard,
         "horizon": horizon,
-        "epoch": coordinator.epoch,
+        "epoch": coordinator.ledger.epoch,
         "items": len(items),
-        **{name: count for name, count in vars(tally).items() if isinstance(count, int)},
+        **engine.tally.numbers(),
         "sources": sources,
         "queries": {name: _query_summary(engine, name) for name in engine.selects},
     }
@@ -150,8 +149,8 @@ def _query_summary(engine: Engine, name: str) -> dict[str, object]:
 
 
 def _item_table(engine: Engine) -> pa.RecordBatch:
-    view = engine.coordinator.item_view(engine.items())
-    owners = engine.owner_of(engine.items())
+    view = engine.coordinator.item_view(engine.roll.items())
+    owners = engine.roll.owner[engine.roll.items()]
     return pa.record_batch(
         {
             "key": pa.array(view.names, pa.string()),

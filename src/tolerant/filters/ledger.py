@@ -1,0 +1,101 @@
+"""Grants as they are issued: numbered, held in the items' slots until confirmed, and kept until somebody sends them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.filters import beliefs
+from tolerant.filters.book import Book
+from tolerant.filters.state import Decided, Flags, Floats, Integers
+from tolerant.kernels.decay import boundaries_passed, powers
+from tolerant.kernels.versions import version
+
+_NO_DECISIONS = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.bool_)
+
+
+class Ledger:
+    """Issues grants for the items of a book. `passed` is the number of boundaries so far, `issued` that of grants.
+
+    `interval`: microseconds between boundaries, where times are event times; None: a boundary is one more `passed`.
+    """
+
+    def __init__(self, book: Book, shrink: float, epoch: int, interval: int | None) -> None:
+        self._book = book
+        self.powers = powers(shrink)
+        self.epoch, self.interval = epoch, interval
+        self.passed = 0
+        self.issued = 0
+        self._decided: list[Decided] = []
+
+    def granted(self) -> Floats:
+        """The width that the newest grant gives now, of every item index; infinite where there is none."""
+        return beliefs.granted_many(self._book.items, self._book.size, self.passed, self.powers)
+
+    def shrinking(self) -> Flags:
+        """Whether the newest grant shrinks at boundaries, of every item index."""
+        state, n = self._book.items, self._book.size
+        held = state.held[:n].astype(np.int64)
+        return state.slot_shrinks[np.arange(n), np.maximum(held - 1, 0)] & (held > 0)
+
+    def newest(self, items: Integers) -> Integers:
+        """The version of the newest grant of each item, 0 where there is none."""
+        state = self._book.items
+        held = state.held[items].astype(np.int64)
+        return np.where(held > 0, state.slot_high[items, np.maximum(held - 1, 0)], 0)
+
+    def refresh(self) -> None:
+        """Bring the believed widths up to date."""
+        beliefs.refresh_widths(self._book.items, self._book.size, self.passed, self.powers)
+
+    def pass_boundary(self, at: int) -> None:
+        """A boundary is behind us."""
+        self.passed = boundaries_passed(at + 1, self.interval) if self.interval else self.passed + 1
+
+    def issue(self, which: Integers, widths: Floats, shrinks: Flags, at: int) -> None:
+        """Grant widths to items, from just after `at` on."""
+        since = at + 1 if self.interval else at
+        begun = boundaries_passed(since, self.interval) if self.interval else self.passed
+        # One counter for all items: an item that comes back after it was forgotten must not see a version again.
+        first = version(self.epoch, self.issued + 1)
+        self.issued += len(which)
+        versions, narrower = beliefs.issue_many(
+            which, widths, shrinks, first, since, begun, self.passed, self.powers, self._book.items
+        )
+        self._decided.append(Decided(which, widths, shrinks, np.full(len(which), since), versions, narrower))
+
+    def repeat(self, which: Integers, at: int) -> None:
+        """Grant items the width that they have, under a new version."""
+        self.issue(which, self.granted()[which], self.shrinking()[which], at)
+
+    def answer_strangers(
+        self, items: Integers, ats: Integers, grants: Integers, known: Flags, strange: Integers
+    ) -> None:
+        """Grant again where a row carried a version that is not held: once when that is news, boundaries do the rest.
+
+        Arrays are over rows; `known` says whose width was known before them, `strange` which rows it is about.
+        """
+        news = known[strange] | (grants[strange] >= self.newest(items[strange]))
+        rows = strange[news & (self._book.items.held[items[strange]] > 0)]
+        which, first = np.unique(items[rows], return_index=True)
+        for at in np.unique(ats[rows[first]]):
+            self.repeat(which[ats[rows[first]] == at], int(at))
+
+    def resend(self) -> None:
+        """Send grants again that have not been confirmed; those of a silent source wait for its return."""
+        state = self._book.items
+        which = beliefs.unconfirmed(state, self._book.size, self.passed, self.powers)
+        which = which[~state.stale[which]]
+        newest = state.held[which] - 1
+        widths, shrinks = state.slot_width[which, newest], state.slot_shrinks[which, newest]
+        versions, confirm = state.slot_high[which, newest], np.ones(len(which), np.bool_)
+        # First, so that what was decided since stands above it.
+        self._decided.insert(0, Decided(which, widths, shrinks, state.granted_at[which], versions, confirm))
+
+    def take(self) -> Decided:
+        """The grants decided since this was last asked, the newest of each item."""
+        if not self._decided:
+            return Decided._make(np.zeros(0, kind) for kind in _NO_DECISIONS)
+        columns = [np.concatenate(parts) for parts in zip(*self._decided, strict=True)]
+        self._decided = []
+        _, last = np.unique(columns[0][::-1], return_index=True)
+        return Decided._make(column[len(column) - 1 - last] for column in columns)

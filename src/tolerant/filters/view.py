@@ -1,0 +1,77 @@
+"""What people ask about a coordinator: how queries stand, who holds how much of the tolerance, and what it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from tolerant.filters.book import Book
+from tolerant.filters.state import NOTHING, SETTLING, STALE, Flags, Floats, Integers
+from tolerant.queries import Answer
+
+
+class Standing(NamedTuple):
+    """How a query stands: its number of items, and whether its answer is stale or settling."""
+
+    items: int
+    stale: bool
+    settling: bool
+
+
+class ItemView(NamedTuple):
+    """Items side by side. `pace`: updates a period, smoothed; `burden`: cost a tick and unit of width."""
+
+    names: list[str]
+    width: Floats
+    believed: Floats
+    centre: Floats
+    total: Integers
+    pace: Floats
+    burden: Floats
+    stale: Flags
+
+
+def standing(book: Book, names: Iterable[str]) -> list[Standing]:
+    """How each of these queries stands."""
+    found = []
+    for name in names:
+        flags = max(int(book.queries.said_flags[book.query_index[name]]), 0)
+        found.append(Standing(len(book.member(name).weights), bool(flags & STALE), bool(flags & SETTLING)))
+    return found
+
+
+def item_view(book: Book, items: Integers, granted: Floats, period: int) -> ItemView:
+    """These items; `granted` has the newest width of every item, `period` is in ticks."""
+    state, width = book.items, granted[items]
+    finite = np.isfinite(width) & (width > 0)
+    rate = state.cost[items] * state.pace[items] / period
+    return ItemView(
+        [str(book.item_names[item]) for item in items.tolist()],
+        width,
+        state.width[items],
+        state.centre[items],
+        state.total[items],
+        state.pace[items],
+        np.where(finite, rate / np.where(finite, width, 1.0), 0.0),
+        state.stale[items],
+    )
+
+
+def last_answers(book: Book, at: int) -> list[Answer]:
+    """What was last said of every query, as of `at`; a query with an item that has no value yet is left out."""
+    found = []
+    for query, member in enumerate(book.members):
+        if member is not None and all(book.items.seen[item] for item in member.weights):
+            said = book.queries
+            low, value, high = said.said_low[query], said.said_value[query], said.said_high[query]
+            flags = int(said.said_flags[query])
+            found.append(answer_of(member.name, at, float(low), float(value), float(high), flags))
+    return found
+
+
+def answer_of(name: str, at: int, low: float, value: float, high: float, flags: int, group: str = "") -> Answer:
+    """An answer as people and programs read it: ends that are not finite are None."""
+    ends = [end if np.isfinite(end) and not flags & NOTHING else None for end in (low, value, high)]
+    return Answer(name, at, ends[0], ends[1], ends[2], group, bool(flags & STALE), bool(flags & SETTLING))
