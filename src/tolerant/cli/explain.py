@@ -1,0 +1,166 @@
+"""`tolerant explain QUERY`: where the tolerance goes, and what more or less of it would cost."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tolerant.cli.figures import StreamFigures, stream_figures
+from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
+from tolerant.cli.reporting import CommandError
+from tolerant.client import standing
+from tolerant.spark.kinds.membership import Keys, members
+from tolerant.sql import AggregateSelect, Catalogue
+from tolerant.streams import SECOND, Stream
+from tolerant.transport import Log
+
+FACTORS = (0.5, 0.8, 1.25, 2.0)
+"""Other tolerances that are estimated, as multiples of the one in force."""
+SHOWN = 20
+"""Items in the table: those that send most. JSON has all."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """An item's part of a query's tolerance; `width` is that of its filter, None where it has none."""
+
+    item: str
+    group: str
+    weight: float
+    width: float | None
+    updates_per_second: float
+    burden: float
+    source: str
+    stale: bool
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What another tolerance would cost: an estimate by the model of updates ∝ 1/width²."""
+
+    within: float
+    updates_per_second: float
+    saved_per_second: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where a query's tolerance goes; items in the order of what they send."""
+
+    query: str
+    stream: str
+    fn: str
+    within: float
+    updates_per_second: float
+    items: tuple[Share, ...]
+    estimates: tuple[Estimate, ...]
+
+
+def explain(
+    query: Annotated[str, typer.Argument(help="The query.")], log: LogUri = DEFAULT_LOG, as_json: Json = False
+) -> None:
+    """Show where a query's tolerance goes: each item's width, rate and burden; and what ± more would change."""
+    with_log = existing_log(log)
+    try:
+        explanation = explained(with_log, query)
+    finally:
+        with_log.close()
+    if as_json:
+        typer.echo(json.dumps(asdict(explanation)))
+    else:
+        _show(explanation)
+
+
+def explained(log: Log, name: str) -> Explanation:
+    """The explanation of a query, from what its pipeline last said about itself."""
+    stream, select = _find(standing(log), name)
+    figures = stream_figures(log, stream.name)
+    if figures is None:
+        raise CommandError(f"no pipeline has said anything about stream {stream.name} yet; is `tolerant run` running?")
+    shares = sorted(_shares(figures, stream, select), key=lambda share: (-share.updates_per_second, share.item))
+    return Explanation(
+        query=name,
+        stream=stream.name,
+        fn=select.fn,
+        within=select.within,
+        updates_per_second=sum(share.updates_per_second for share in shares),
+        items=tuple(shares),
+        estimates=estimates([share.updates_per_second for share in shares], select.within, stream.options.tick),
+    )
+
+
+def estimates(rates: list[float], within: float, tick: int) -> tuple[Estimate, ...]:
+    """What items that send `rates` updates a second now would send under other tolerances.
+
+    A walk of step s leaves ±W/2 after (W/2s)² steps, so rates go with 1/W²; no item sends more than once a tick.
+    Other queries that hold the same items, and widths that move between items, are left out: it is an estimate.
+    """
+    if within == 0:
+        return ()
+    most, now = SECOND / tick, sum(rates)
+    found = []
+    for factor in FACTORS:
+        then = sum(min(most, rate / factor**2) for rate in rates)
+        found.append(Estimate(within * factor, then, now - then))
+    return tuple(found)
+
+
+def _find(catalogue: Catalogue, name: str) -> tuple[Stream, AggregateSelect]:
+    query = catalogue.queries.get(name)
+    if query is None:
+        known = ", ".join(sorted(catalogue.queries)) or "none"
+        raise CommandError(f"there is no query {name}; there are: {known}")
+    if not isinstance(query.select, AggregateSelect):
+        raise CommandError(f"query {name} has no tolerance to explain")
+    return catalogue.streams[query.select.stream], query.select
+
+
+def _shares(figures: StreamFigures, stream: Stream, select: AggregateSelect) -> list[Share]:
+    items = figures.items
+    return [
+        Share(
+            item=items.key[index],
+            group=group,
+            weight=weight,
+            width=float(items.width[index]) if math.isfinite(items.width[index]) else None,
+            updates_per_second=float(items.updates_per_second[index]),
+            burden=float(items.burden[index]),
+            source=items.source[index],
+            stale=items.stale[index],
+        )
+        for group, weights in members(select, Keys(stream, items.key)).items()
+        for index, weight in weights.items()
+    ]
+
+
+def _show(found: Explanation) -> None:
+    console = Console()
+    table = Table(
+        "item", "group", "weight", "width", "updates/s", "burden", title=f"{found.query}: WITHIN {found.within:g}"
+    )
+    for share in found.items[:SHOWN]:
+        table.add_row(
+            share.item + (" (stale)" if share.stale else ""),
+            share.group or "all",
+            f"{share.weight:g}",
+            "none" if share.width is None else f"{share.width:.4g}",
+            f"{share.updates_per_second:.3f}",
+            f"{share.burden:.4g}",
+        )
+    if len(found.items) > SHOWN:
+        rest = found.items[SHOWN:]
+        sent = sum(share.updates_per_second for share in rest)
+        table.add_row(f"… {len(rest)} more", "", "", "", f"{sent:.3f}", "")
+    console.print(table)
+    console.print(f"{len(found.items):,} items send {found.updates_per_second:.3f} updates a second.")
+    for estimate in found.estimates:
+        change = f"{abs(estimate.saved_per_second):.3f} {'fewer' if estimate.saved_per_second >= 0 else 'more'}"
+        console.print(f"WITHIN {estimate.within:g} would take about {estimate.updates_per_second:.3f}, {change}.")
+    if found.estimates:
+        console.print("(An estimate: updates go with 1/width²; other queries over the same items are left out.)")

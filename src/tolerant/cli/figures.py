@@ -1,0 +1,141 @@
+"""What the pipelines say about themselves in `status.<stream>`, read for `status`, `explain` and `watch`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.client import standing
+from tolerant.spark.kinds.membership import Keys, members
+from tolerant.sql import AggregateSelect
+from tolerant.streams import SECOND
+from tolerant.transport import Log, rows
+
+MESSAGES = {"updates": "update", "grants": "grants", "acks": "ack", "hellos": "hello", "beats": "beat", "gone": "gone"}
+"""The kinds of rows on the wire that count as messages, and what the summaries call them."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """The items of a stream over all its shards, in columns of one length."""
+
+    key: list[str]
+    width: NDArray[np.float64]
+    believed: NDArray[np.float64]
+    updates_per_second: NDArray[np.float64]
+    burden: NDArray[np.float64]
+    source: list[str]
+    stale: list[bool]
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+@dataclass(frozen=True)
+class StreamFigures:
+    """A stream's summaries, one a shard, and its items."""
+
+    stream: str
+    summaries: tuple[Mapping[str, Any], ...]
+    items: Items
+
+    def total(self, name: str) -> int:
+        """A count, over all shards."""
+        return int(sum(summary[name] for summary in self.summaries))
+
+    @property
+    def messages(self) -> dict[str, int]:
+        """Rows on the wire so far, in both directions, by kind."""
+        return {kind: self.total(counted) for kind, counted in MESSAGES.items()}
+
+    @property
+    def horizon(self) -> int | None:
+        """The event time that every shard has reached, microseconds."""
+        return min((s["horizon"] for s in self.summaries if s["horizon"] is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Updates a second that some items send now, and that they would send if every reading were sent."""
+
+    items: int
+    per_second: float
+    unfiltered: float
+
+    @property
+    def saved(self) -> float:
+        """The share of readings that need not be sent, 0 … 1."""
+        return max(0.0, 1 - self.per_second / self.unfiltered) if self.unfiltered else 0.0
+
+    def text(self) -> str:
+        """The figures in a sentence."""
+        return (
+            f"{self.per_second:,.2f} updates a second from {self.items:,} items; "
+            f"every reading sent would be {self.unfiltered:,.0f}: {self.saved:.1%} saved"
+        )
+
+
+def stream_figures(log: Log, stream: str) -> StreamFigures | None:
+    """What the pipeline of this stream last said about itself; None: nothing yet."""
+    bodies: dict[str, bytes] = {}
+    for entry in log.read(f"status.{stream}"):
+        for row in rows.unpack(entry.payload).to_pylist():
+            bodies[row["key"]] = row["body"]
+    held = {key: body for key, body in bodies.items() if body is not None}
+    summaries = tuple(json.loads(body) for key, body in sorted(held.items()) if key.startswith("summary/"))
+    if not summaries:
+        return None
+    return StreamFigures(stream, summaries, _items(held))
+
+
+def streams_with_figures(log: Log) -> list[str]:
+    """The streams that any pipeline has said anything about."""
+    prefix = "status."
+    return [topic.removeprefix(prefix) for topic in log.topics() if topic.startswith(prefix)]
+
+
+def messages(items: Items, chosen: NDArray[np.bool_], tick: int) -> Messages:
+    """The figures of the chosen items of a stream with this tick, microseconds."""
+    count = int(chosen.sum())
+    return Messages(count, float(items.updates_per_second[chosen].sum()), count * SECOND / tick)
+
+
+def query_messages(log: Log, query: str) -> Messages | None:
+    """The figures of a query's items; None: there is no such query, or nothing is known about its stream yet."""
+    catalogue = standing(log)
+    found = catalogue.queries.get(query)
+    if found is None or not isinstance(found.select, AggregateSelect):
+        return None
+    stream = catalogue.streams[found.select.stream]
+    figures = stream_figures(log, stream.name)
+    if figures is None:
+        return None
+    chosen = np.zeros(len(figures.items), bool)
+    for weights in members(found.select, Keys(stream, figures.items.key)).values():
+        chosen[list(weights)] = True
+    return messages(figures.items, chosen, stream.options.tick)
+
+
+def _items(held: Mapping[str, bytes]) -> Items:
+    batches = [rows.unpack(body) for key, body in sorted(held.items()) if key.startswith("items/")]
+
+    def column(name: str) -> list[Any]:
+        return [value for batch in batches for value in batch.column(name).to_pylist()]
+
+    def numbers(name: str) -> NDArray[np.float64]:
+        return np.array(column(name), np.float64)
+
+    return Items(
+        key=column("key"),
+        width=numbers("width"),
+        believed=numbers("believed"),
+        updates_per_second=numbers("updates_per_second"),
+        burden=numbers("burden"),
+        source=column("source"),
+        stale=column("stale"),
+    )

@@ -1,0 +1,67 @@
+"""`tolerant reproduce NAME`: run a figure of the seeds again, on Spark, and say whether its claim came out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+
+from tolerant.cli.options import Json
+from tolerant.cli.reporting import FAILED, wrong_call
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="The experiment; --list says which there are.")] = "",
+    quick: Annotated[bool, typer.Option("--quick", help="A small run that shows that it works.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    out: Annotated[Path, typer.Option(help="Where JSON and picture go.")] = Path("out"),
+    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
+    as_json: Json = False,
+) -> None:
+    """Run a figure of the seeds again and say whether its claim came out (exit code 1 if not)."""
+    from tolerant.experiments import load, names, run
+
+    if listed:
+        _list(names())
+        return
+    if name not in names():
+        wrong_call(f"no experiment is called {name!r}; there are: {', '.join(names())}")
+    from tolerant.spark.session import session
+
+    console = Console(stderr=True)
+    with console.status("Starting Spark"):
+        spark = session(master, app=f"reproduce {name}")
+    try:
+        with Progress(
+            *Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn(), console=console
+        ) as progress:
+            task = progress.add_task(load(name).figure, total=None)
+            result = run(
+                name,
+                spark,
+                quick=quick,
+                progress=lambda done, total: progress.update(task, completed=done, total=total),
+            )
+    finally:
+        spark.stop()
+    data, picture = result.save(out)
+    if as_json:
+        typer.echo(json.dumps(result.record()))
+    else:
+        typer.echo(f"{result.experiment.figure}: {result.experiment.claim}")
+        typer.echo(f"{'came out' if result.verdict.came_out else 'did NOT come out'}: {result.verdict.finding}")
+        typer.echo(f"written: {data}, {picture}")
+    if not result.verdict.came_out:
+        raise typer.Exit(FAILED)
+
+
+def _list(found: list[str]) -> None:
+    from tolerant.experiments import load
+
+    for name in found:
+        experiment = load(name)
+        typer.echo(f"{name}\t{experiment.figure}: {experiment.claim}")

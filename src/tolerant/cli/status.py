@@ -1,0 +1,128 @@
+"""`tolerant status`: streams, sources, lag, late rows, skew, staleness, messages sent and saved."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tolerant.cli.figures import Messages, StreamFigures, messages, stream_figures, streams_with_figures
+from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
+from tolerant.client import standing
+from tolerant.streams import SECOND, Stream
+
+REPLAYED = 24 * 3600 * SECOND
+"""A horizon further than this from the wall clock is one of trace time: no lag can be told from it."""
+
+
+def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
+    """Show how the streams and their sources are doing."""
+    with_log = existing_log(log)
+    try:
+        streams = standing(with_log).streams
+        found = {name: stream_figures(with_log, name) for name in sorted({*streams, *streams_with_figures(with_log)})}
+    finally:
+        with_log.close()
+    if as_json:
+        typer.echo(json.dumps({name: _record(figures, streams.get(name)) for name, figures in found.items()}))
+        return
+    if not found:
+        typer.echo("There are no streams.")
+        return
+    console = Console()
+    for name, figures in found.items():
+        if figures is None:
+            console.print(f"[bold]{name}[/bold]: no pipeline has run it yet")
+        else:
+            _show(console, figures, streams.get(name))
+
+
+def lag(figures: StreamFigures, now: int) -> float | None:
+    """Seconds between the wall clock and the horizon; None in trace time, or before there is one."""
+    horizon = figures.horizon
+    if horizon is None or abs(now - horizon) > REPLAYED:
+        return None
+    return (now - horizon) / SECOND
+
+
+def _record(figures: StreamFigures | None, stream: Stream | None) -> dict[str, object]:
+    if figures is None:
+        return {"running": False}
+    rates = _rates(figures, stream)
+    return {
+        "horizon": figures.horizon,
+        "lag": lag(figures, time.time_ns() // 1000),
+        "messages": {"total": sum(figures.messages.values()), **figures.messages},
+        "bytes": figures.total("bytes"),
+        "late": figures.total("late"),
+        "dead": figures.total("dead"),
+        "updates_per_second": rates.per_second,
+        "unfiltered_per_second": rates.unfiltered,
+        "saved": rates.saved,
+        "shards": list(figures.summaries),
+    }
+
+
+def _rates(figures: StreamFigures, stream: Stream | None) -> Messages:
+    tick = stream.options.tick if stream else SECOND
+    return messages(figures.items, np.ones(len(figures.items), bool), tick)
+
+
+def _show(console: Console, figures: StreamFigures, stream: Stream | None) -> None:
+    behind = lag(figures, time.time_ns() // 1000)
+    reached = "–" if figures.horizon is None else _moment(figures.horizon)
+    told = f"lag {behind:.1f} s" if behind is not None else "trace time"
+    console.print(f"[bold]{figures.stream}[/bold]: reached {reached}, {told}")
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in figures.messages.items())
+    console.print(f"  {sum(figures.messages.values()):,} messages ({kinds}), {figures.total('bytes') / 1e6:,.2f} MB")
+    console.print(f"  now {_rates(figures, stream).text()}")
+    console.print(
+        f"  {figures.total('late'):,} late rows, {figures.total('dead'):,} dead (`tolerant dead {figures.stream}`)"
+    )
+    _show_sources(console, figures)
+    _show_queries(console, figures)
+
+
+def _show_sources(console: Console, figures: StreamFigures) -> None:
+    table = Table("source", "items", "last heard", "epoch", "skew", "state")
+    for summary in figures.summaries:
+        for name, source in summary["sources"].items():
+            table.add_row(
+                name,
+                f"{source['items']:,}",
+                _moment(source["heard"]),
+                str(source["epoch"]),
+                f"{source['skew'] / SECOND:.1f} s",
+                "stale" if source["stale"] else "live",
+            )
+    if table.row_count:
+        console.print(table)
+
+
+def _show_queries(console: Console, figures: StreamFigures) -> None:
+    table = Table("query", "within", "groups", "items", "fidelity lost", "state")
+    for summary in figures.summaries:
+        for name, query in summary["queries"].items():
+            flags = [f"{query[flag]} {flag}" for flag in ("stale", "settling") if query[flag]]
+            table.add_row(
+                name,
+                f"{query['within']:g}",
+                f"{query['groups']:,}",
+                f"{query['items']:,}",
+                f"{query['late_us'] / SECOND:.2f} s",
+                ", ".join(flags) or "settled",
+            )
+    if table.row_count:
+        console.print(table)
+
+
+def _moment(at: int) -> str:
+    try:
+        return datetime.fromtimestamp(at / SECOND, UTC).isoformat(sep=" ", timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return "–"  # a source that was named and never heard

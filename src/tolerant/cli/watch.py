@@ -1,0 +1,114 @@
+"""`tolerant watch QUERY`: live answers, value ± bound, on the terminal or as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from tolerant.cli.figures import Messages, query_messages
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
+from tolerant.client import Client
+from tolerant.queries import Answer
+from tolerant.transport import Log
+from tolerant.transport.log import START
+
+FIELDS = ("query", "group", "at", "low", "value", "high", "stale", "settling")
+REFRESH = 0.25
+"""Seconds between two pictures on the terminal."""
+REFRESH_FIGURES = 2.0
+"""Seconds between two looks at the messages spent: a stream of many items has much to say about them."""
+
+
+def watch(
+    query: Annotated[str, typer.Argument(help="The query.")],
+    log: LogUri = DEFAULT_LOG,
+    as_json: Json = False,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Every answer the log still holds, first.")] = False,
+    seconds: ForSeconds = None,
+) -> None:
+    """Show the answers of a query: the current one first, then every change. Ctrl-C ends."""
+    end = math.inf if seconds is None else time.monotonic() + seconds
+    reader = existing_log(log)
+
+    def over() -> bool:
+        return time.monotonic() >= end
+
+    answers = (change.answer for change in Client(reader).answers(query, START if from_start else None, stop=over))
+    try:
+        if as_json:
+            for answer in answers:
+                typer.echo(as_line(answer))
+        else:
+            _show(query, reader, answers, over)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        reader.close()
+
+
+def as_line(answer: Answer) -> str:
+    """An answer as one line of JSON, the fields in their order."""
+    return json.dumps({name: getattr(answer, name) for name in FIELDS})
+
+
+@dataclass
+class _Screen:
+    """The newest answer of each group, and when it came (wall clock)."""
+
+    newest: dict[str, tuple[Answer, float]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take_all(self, answers: Iterator[Answer]) -> None:
+        for answer in answers:
+            with self.lock:
+                self.newest[answer.group] = (answer, time.time())
+
+    def table(self, title: str, messages: Messages | None) -> Table:
+        caption = messages.text() if messages else "no figures about messages yet"
+        table = Table("group", "value", "±", "low", "high", "age", "state", title=title, caption=caption)
+        with self.lock:
+            newest = sorted(self.newest.items())
+        now = time.time()
+        for group, (answer, came) in newest:
+            table.add_row(group or "all", *numbers(answer), f"{now - came:.1f} s", state(answer))
+        return table
+
+
+def numbers(answer: Answer) -> tuple[str, str, str, str]:
+    """Value, half-width, low and high as text; what is not known is a dash."""
+    half = None if answer.low is None or answer.high is None else (answer.high - answer.low) / 2
+    return tuple("–" if x is None else f"{x:,.4g}" for x in (answer.value, half, answer.low, answer.high))  # type: ignore[return-value]
+
+
+def state(answer: Answer) -> str:
+    """Whether the promise holds for an answer, in a word."""
+    if answer.settled:
+        return "settled"
+    return "stale" if answer.stale else "settling"
+
+
+def _show(query: str, log: Log, answers: Iterator[Answer], over: Callable[[], bool]) -> None:
+    screen = _Screen()
+    # A thread of its own for the reader: it waits for answers while the ages on the screen go on.
+    reader = threading.Thread(target=screen.take_all, args=(answers,), name="answers", daemon=True)
+    reader.start()
+    spent, looked = query_messages(log, query), time.monotonic()
+    with Live(console=Console(), auto_refresh=False) as live:
+        while True:
+            if time.monotonic() - looked > REFRESH_FIGURES:
+                spent, looked = query_messages(log, query), time.monotonic()
+            live.update(screen.table(query, spent), refresh=True)
+            if over():
+                break
+            time.sleep(REFRESH)
+    reader.join(timeout=1.0)

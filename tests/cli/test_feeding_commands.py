@@ -1,0 +1,87 @@
+"""The commands that feed a log: replay and agent; and reproduce, which needs none."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tolerant.cli import app
+from tolerant.transport import rows
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def keys(log, topic):
+    return {key for entry in log.read(topic) for key in rows.unpack(entry.payload).column("key").to_pylist() if key}
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text("web-1/in,web-1/out\n1,2\n3,4\n5,6\n")
+    return path
+
+
+def test_replay_offers_every_value(pipeline, trace):
+    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "50", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["values"] == 6
+    assert keys(pipeline.log, "updates.traffic") == {'["web-1","in"]', '["web-1","out"]'}
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "fast", "inf"])
+def test_a_speed_that_is_none_is_a_wrong_call(pipeline, trace, speed):
+    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", speed)
+    assert result.exit_code == 2
+    assert "--speed" in result.output
+
+
+def test_a_file_that_is_no_trace_is_a_wrong_call(pipeline, tmp_path):
+    (tmp_path / "bad.csv").write_text("at,item,value\n1,a,hello\n")
+    for name in ("bad.csv", "missing.csv"):
+        result = call("replay", tmp_path / name, "--stream", "traffic", "--log", pipeline.uri)
+        assert result.exit_code == 2
+        assert name in result.output
+        assert "Traceback" not in result.output
+
+
+def test_the_agent_offers_this_hosts_metrics(pipeline):
+    result = call(
+        "agent",
+        "--stream",
+        "traffic",
+        "--log",
+        pipeline.uri,
+        "--interval",
+        0.1,
+        "--for",
+        0.35,
+        "--host",
+        "me",
+        "--json",
+    )
+    assert result.exit_code == 0, result.output
+    assert '["me","cpu"]' in keys(pipeline.log, "updates.traffic")
+    assert "memory" in json.loads(result.stdout.splitlines()[0])
+
+
+def test_experiments_are_listed():
+    result = call("reproduce", "--list")
+    assert result.exit_code == 0
+    assert "filters-fig7" in result.stdout
+
+
+def test_an_unknown_experiment_is_a_wrong_call():
+    result = call("reproduce", "nonsense")
+    assert result.exit_code == 2
+    assert "filters-fig7" in result.output
+
+
+def test_every_command_has_help():
+    commands = ["run", "sql", "status", "watch", "explain", "demo", "replay", "agent", "dead", "reproduce"]
+    for command in commands:
+        assert call(command, "--help").exit_code == 0
+        assert command in call("--help").stdout
+    assert call("no-such-command").exit_code == 2

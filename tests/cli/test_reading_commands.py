@@ -1,0 +1,119 @@
+"""The commands that read a log: watch, status, explain, dead."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from tolerant.cli import app
+from tolerant.cli.explain import estimates
+from tolerant.streams import SECOND
+from tolerant.transport import rows
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def lines(result):
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_watch_gives_the_current_answer_as_json(traffic):
+    found = lines(call("watch", "inbound", "--log", traffic.uri, "--json", "--for", 0))
+    assert len(found) == 1
+    assert list(found[0]) == ["query", "group", "at", "low", "value", "high", "stale", "settling"]
+    assert found[0]["low"] <= found[0]["value"] <= found[0]["high"]
+    assert isinstance(found[0]["at"], int)
+
+
+def test_watch_from_the_start_gives_all_in_order(traffic):
+    found = lines(call("watch", "inbound", "--log", traffic.uri, "--json", "--from-start", "--for", 0.5))
+    times = [answer["at"] for answer in found]
+    assert len(times) > 5
+    assert times == sorted(times)
+
+
+def test_watch_on_a_terminal_shows_value_and_bound(traffic):
+    result = call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    assert result.exit_code == 0
+    assert "±" in result.stdout
+    assert "settled" in result.stdout
+
+
+def test_status_counts_what_was_sent(traffic):
+    found = json.loads(call("status", "--log", traffic.uri, "--json").stdout)["traffic"]
+    assert found["messages"]["hellos"] == 3
+    assert found["messages"]["updates"] > 0
+    assert found["messages"]["total"] == sum(n for kind, n in found["messages"].items() if kind != "total")
+    assert found["late"] == 0
+    assert 0 <= found["saved"] <= 1
+
+
+def test_status_reads_well(traffic):
+    result = call("status", "--log", traffic.uri)
+    assert result.exit_code == 0
+    for word in ("traffic", "messages", "late rows", "test", "live", "inbound"):
+        assert word in result.stdout
+
+
+def test_explain_says_where_the_tolerance_goes(traffic):
+    found = json.loads(call("explain", "inbound", "--log", traffic.uri, "--json").stdout)
+    assert found["query"] == "inbound"
+    assert found["within"] == 5
+    assert {item["item"] for item in found["items"]} == {'["web-1","in"]', '["web-2","in"]'}
+    assert {"item", "weight", "width", "updates_per_second", "burden"} <= set(found["items"][0])
+    assert sum(item["width"] for item in found["items"]) <= 10 * (1 + 1e-9)
+    assert found["items"][0]["updates_per_second"] >= found["items"][1]["updates_per_second"]
+
+
+def test_explain_reads_well(traffic):
+    result = call("explain", "inbound", "--log", traffic.uri)
+    assert result.exit_code == 0
+    assert "estimate" in result.stdout
+
+
+def test_estimates_go_with_the_square_and_stop_at_a_message_a_tick():
+    tight, *_, wide = estimates([0.4, 0.02], 5.0, SECOND)
+    assert (tight.within, wide.within) == (2.5, 10.0)
+    assert tight.updates_per_second == pytest.approx(1.0 + 0.08)
+    assert wide.updates_per_second == pytest.approx(0.42 / 4)
+    assert wide.saved_per_second == pytest.approx(0.42 * 3 / 4)
+    assert estimates([1.0], 0.0, SECOND) == ()
+
+
+def test_dead_rows_are_shown_with_the_reason(traffic):
+    row = {"reason": "value must be finite", "kind": "update", "key": "k", "at": 2**62, "source": "s", "sequence": 1}
+    batch = pa.RecordBatch.from_pylist([{**row, "value": np.nan, "payload": b"\x01"}], schema=rows.DEAD)
+    traffic.log.append("dead.traffic", batch)
+    assert "value must be finite" in call("dead", "traffic", "--log", traffic.uri).stdout.replace("\n", " ")
+    found = lines(call("dead", "traffic", "--log", traffic.uri, "--json"))
+    assert found[0]["payload"] == "01"
+
+
+def test_nothing_dead_is_said_so(traffic):
+    assert "No row" in call("dead", "traffic", "--log", traffic.uri).stdout
+
+
+@pytest.mark.parametrize("command", [["watch", "q"], ["status"], ["explain", "q"], ["dead", "s"]])
+def test_a_log_that_is_not_there_is_said_without_a_traceback(command, tmp_path):
+    result = call(*command, "--log", f"sqlite:///{tmp_path}/none.db")
+    assert result.exit_code == 1
+    assert "there is no log" in result.output
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_an_unknown_query_is_named_with_those_there_are(traffic):
+    result = call("explain", "outbound", "--log", traffic.uri)
+    assert result.exit_code == 1
+    assert "inbound" in result.output
+
+
+def test_a_wrong_uri_is_a_wrong_call(tmp_path):
+    result = call("status", "--log", "ftp://nowhere")
+    assert result.exit_code == 2
+    assert "sqlite:///" in result.output
