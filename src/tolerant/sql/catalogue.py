@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import NotAvailable, StatementError
@@ -119,7 +120,8 @@ class Catalogue:
                     self.queries[name] = replace(old, select=replace(old.select, within=within))
                 return f"query {name} altered: WITHIN {number(within)}"
             case Drop(what, name):
-                {"query": self.queries, "stream": self.streams, "table": self.tables}[what].pop(name)  # type: ignore[attr-defined]
+                held: dict[str, dict[str, Any]] = {"query": self.queries, "stream": self.streams, "table": self.tables}
+                del held[what][name]
                 return f"{what} {name} dropped"
             case _:
                 raise ValueError(f"{type(statement).__name__} changes nothing")
