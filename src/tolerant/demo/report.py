@@ -48,7 +48,7 @@ def _draw(outcome: Outcome, path: Path) -> None:
     period, trace, queries = outcome.shape.period, outcome.trace, outcome.queries
     picture.draw(
         path,
-        title=f"Packets that come in, {len(query.weights)} items at {outcome.shape.hosts} hosts, WITHIN {query.within:g}",
+        title=f"Packets a second that come in: {len(query.weights)} items, WITHIN {query.within:g}",
         seconds=(outcome.times - BEGIN) / SECOND,
         exact=truth(query, trace),
         answer=held(answers, outcome.times),
