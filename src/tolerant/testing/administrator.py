@@ -1,0 +1,129 @@
+"""The people in a simulation: one adds, alters and drops queries, one starts pipelines when none runs, or too many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tolerant.sql import AggregateSelect, AlterQuery, Catalogue, CreateQuery, CreateStream, Drop, In, Statement, render
+from tolerant.sql.predicates import Compare
+from tolerant.testing.pipelines import Checkpoint, ShardFactory, SimulatedPipeline
+from tolerant.testing.world import World
+
+
+class Administrator:
+    """Writes statements: some queries at the start, then changes while rows flow."""
+
+    def __init__(self, world: World, kinds: list[str], hosts: list[str]) -> None:
+        self._world = world
+        self._kinds = kinds
+        self._hosts = hosts
+        self._catalogue = Catalogue()
+        self._made = 0
+        self._write(CreateStream(world.stream), world.stream.name)
+        for _ in range(world.random.randint(1, 3)):
+            self._create()
+        world.after(self._pause(), self._turn)
+
+    def _turn(self) -> None:
+        world = self._world
+        world.after(self._pause(), self._turn)
+        if not world.strikes("statement"):
+            return
+        names = list(self._catalogue.queries)
+        choice = world.random.random()
+        if not names or (choice < 0.35 and len(names) < 5):
+            self._create()
+        elif choice < 0.5:
+            name = world.random.choice(names)
+            self._write(Drop("query", name), name)
+        elif choice < 0.95:
+            name = world.random.choice(names)
+            within = self._within() if world.random.random() < 0.3 else self._scaled(name)
+            self._write(AlterQuery(name, within), name)
+        else:
+            name = world.random.choice(names)
+            self._write(self._catalogue.queries[name], name)  # once more the same: nothing happens
+
+    def _scaled(self, name: str) -> float:
+        select = self._catalogue.queries[name].select
+        assert isinstance(select, AggregateSelect)
+        return select.within * self._world.random.choice([0.2, 0.5, 0.9, 1.5, 4.0])
+
+    def _create(self) -> None:
+        # Now and then under a name that a dropped query had.
+        self._made += 1
+        name = f"q{self._made if self._world.random.random() < 0.8 else max(1, self._made - 1)}"
+        if name in self._catalogue.queries:
+            name = f"q{self._made}"
+        self._write(CreateQuery(name, (), self._select()), name)
+
+    def _select(self) -> AggregateSelect:
+        random = self._world.random
+        fn = random.choice(["sum", "avg", "avg", "min", "max", "count"])
+        select = AggregateSelect(
+            self._world.stream.name, fn, within=0.0 if fn == "count" else self._within(), column="rate"
+        )
+        if fn in ("sum", "avg") and random.random() < 0.25:
+            select = replace(select, factor=random.choice([-2.0, 0.5]))
+        choice = random.random()
+        if choice < 0.3:
+            select = replace(select, where=Compare("kind", "=", random.choice(self._kinds)))
+        elif choice < 0.45:
+            select = replace(select, where=In("host", tuple(random.sample(self._hosts, 2))))
+        if random.random() < 0.25:
+            select = replace(select, group_by=(random.choice(["host", "kind"]),))
+        return select
+
+    def _within(self) -> float:
+        return self._world.random.choice([0.0, 0.3, 2.0, 2.0, 5.0, 20.0])
+
+    def _write(self, statement: Statement, name: str) -> None:
+        outcome = self._catalogue.apply(statement)
+        self._world.append_statement(statement, name)
+        self._world.say(f"{render(statement)} ({outcome.message})")
+
+    def _pause(self) -> float:
+        return self._world.between(0.3, 1.2) * self._world.stream.options.boundary
+
+
+class Operator:
+    """Starts pipelines: when none runs; on an old checkpoint or an empty one; now and then beside one that runs."""
+
+    def __init__(self, world: World, factory: ShardFactory, violated: Callable[[str], None]) -> None:
+        self._world = world
+        self._factory = factory
+        self._violated = violated
+        self.checkpoints: list[Checkpoint] = []
+        self.pipelines: list[SimulatedPipeline] = []
+        world.after(world.between(0, 2) * world.stream.options.boundary, self._turn)
+
+    def running(self) -> list[SimulatedPipeline]:
+        """The pipelines that are alive, the newest last."""
+        return [pipeline for pipeline in self.pipelines if pipeline.alive]
+
+    def calm(self) -> None:
+        """One pipeline runs, and nothing is wrong with it."""
+        if not self.running():
+            self._start()
+        self.running()[-1].calm()
+
+    def _turn(self) -> None:
+        world = self._world
+        world.after(world.between(0.2, 1) * world.stream.options.boundary, self._turn)
+        if not self.running() or world.strikes("rival"):
+            self._start()
+
+    def _start(self) -> None:
+        world = self._world
+        held = [pipeline.checkpoint for pipeline in self.running()]
+        free = [checkpoint for checkpoint in self.checkpoints if checkpoint not in held]
+        if not free or world.strikes("cold_start"):
+            checkpoint = Checkpoint(f"c{len(self.checkpoints) + 1}")
+            self.checkpoints.append(checkpoint)
+        else:
+            # Mostly the one that ran last.
+            checkpoint = free[-1] if world.random.random() < 0.8 else world.random.choice(free)
+            self.checkpoints.remove(checkpoint)
+            self.checkpoints.append(checkpoint)
+        self.pipelines.append(SimulatedPipeline(world, checkpoint, self._factory, self._violated))

@@ -1,0 +1,205 @@
+"""The judgement of a simulation: what was claimed, held against what was true (`specs/0-pipeline.md` §3, §4).
+
+1. For every item and horizon the source's filter, and with it the item's value, lies inside what the pipeline believes.
+2. Every settled answer contains the truth and is at most 2·within wide, when it is said and as long as it stands.
+3. No accepted row is lost: in the end every item is believed where its filter is.
+4. After the last fault every query settles within `SETTLES_WITHIN` boundaries, and stays settled.
+
+Left out are a dead source's items between its last `through` and its next hello, and the spans of late rows; nothing
+else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from tolerant.edge.bank import FilterState
+from tolerant.kernels.decay import boundaries_passed, decayed_many
+from tolerant.sql import AggregateSelect, matches
+from tolerant.streams import Stream, key_parts, key_text
+from tolerant.testing.pipelines import Checkpoint, Observation
+from tolerant.testing.reading import Reading
+from tolerant.testing.world import World
+from tolerant.transport.rows import unpack
+
+SETTLES_WITHIN = 8
+"""Boundaries after the last fault until every query must have settled, besides a lease."""
+
+
+class Violation(NamedTuple):
+    """A broken promise: which ("belief", "answer", "loss", "progress", "replay"), about when, and what happened."""
+
+    promise: str
+    at: int
+    text: str
+
+
+@dataclass
+class Audit:
+    """Judges what the pipeline on one checkpoint claimed."""
+
+    world: World
+    checkpoint: Checkpoint
+    violated: Callable[[Violation], None]
+
+    def __post_init__(self) -> None:
+        self.reading = Reading(self.world, self.checkpoint.id)
+        self.answers = self.settled = 0
+        self._current: dict[tuple[str, str], dict[str, Any]] = {}
+        self._members = lru_cache(maxsize=None)(self._find_members)
+
+    def run(self) -> None:
+        """Judge everything that was observed."""
+        for observation in self.checkpoint.observations:
+            for answer in said(observation, "answers."):
+                self._judge(answer, answer["at"], "said")
+                self._current[answer["query"], answer["group"]] = answer
+                self.answers += 1
+                self.settled += is_settled(answer)
+            horizon = self.reading.horizon(observation.position)
+            for answer in self._current.values():
+                if answer["at"] < horizon:
+                    self._judge(answer, horizon, "standing")
+            self._judge_beliefs(observation, horizon)
+
+    def run_last(self, settled_from: int) -> None:
+        """Judge what must be so in the end: nothing is lost, and everything has settled."""
+        if not self.checkpoint.observations:
+            self.violated(Violation("progress", settled_from, f"pipeline {self.checkpoint.id} has done nothing"))
+            return
+        last = self.checkpoint.observations[-1]
+        horizon = self.reading.horizon(last.position)
+        self._judge_losses(last, horizon)
+        self._judge_progress(horizon, settled_from)
+
+    # -- beliefs ------------------------------------------------------------------------------------------------
+
+    def _judge_beliefs(self, observation: Observation, horizon: int) -> None:
+        for key, value, state in self._live(horizon):
+            believed = observation.believed.get(key)
+            if believed is None:
+                self._violate("loss", horizon, f"item {key} is not known")
+                continue
+            centre, width = believed
+            actual = self._width(state, horizon)
+            if not _inside(state.centre, actual, centre, width):
+                text = f"filter of {key} is {state.centre} ± {actual}/2 under {state.version:#x}"
+                self._violate("belief", horizon, f"{text}, believed {centre} ± {width}/2")
+            elif not _inside(value, 0.0, centre, width):
+                self._violate("belief", horizon, f"value of {key} is {value}, believed {centre} ± {width}/2")
+
+    def _judge_losses(self, observation: Observation, horizon: int) -> None:
+        for key, _, state in self._live(horizon):
+            centre = observation.believed.get(key, (math.nan, 0.0))[0]
+            if centre != state.centre:
+                self._violate("loss", horizon, f"item {key} sent {state.centre} last, believed {centre}")
+
+    def _live(self, moment: int) -> Iterator[tuple[str, float, FilterState]]:
+        for key, truth in self.world.truth.items.items():
+            value, state = truth.values.at(moment), truth.filters.at(moment)
+            if value is not None and state is not None and not self._excused(key, moment):
+                yield key, value, state
+
+    def _width(self, state: FilterState, moment: int) -> float:
+        import numpy as np
+
+        passed = boundaries_passed(moment, self.world.stream.options.boundary) - state.since
+        return float(decayed_many(np.array([state.granted]), state.shrink, np.array([passed]))[0])
+
+    def _excused(self, key: str, moment: int) -> bool:
+        return self.world.truth.items[key].is_dead(moment) or self.reading.was_late(key, moment)
+
+    # -- answers ------------------------------------------------------------------------------------------------
+
+    def _judge(self, answer: dict[str, Any], moment: int, how: str) -> None:
+        if not is_settled(answer):
+            return
+        faults = [self._fault(select, answer, moment) for select in self.reading.definitions(answer["query"], moment)]
+        if all(fault is not None for fault in faults):
+            bounds = f"{answer['query']} [{answer['group']}] {how} {answer['low']} … {answer['high']} of {answer['at']}"
+            self._violate("answer", moment, f"{bounds}: {faults[0]}")
+
+    def _fault(self, select: AggregateSelect | None, answer: dict[str, Any], moment: int) -> str | None:
+        """What is wrong with a settled answer, if anything is."""
+        keys = self._members(select).get(answer["group"], []) if select is not None else []
+        if select is None or any(self._excused(key, moment) for key in keys):
+            return None
+        values = [value for key in keys if (value := self.world.truth.items[key].values.at(moment)) is not None]
+        if not values:
+            return None
+        truth, low, high = aggregate(select, values), answer["low"], answer["high"]
+        if low is None or high is None:
+            return "settled without an end"
+        slack = 1e-9 * select.within + 1e-11 * max(abs(truth), abs(low), abs(high), 1e-3)
+        if not low - slack <= truth <= high + slack:
+            return f"the truth is {truth}"
+        if high - low > 2 * select.within + slack:
+            return f"wider than 2 · {select.within}"
+        return None
+
+    def _find_members(self, select: AggregateSelect) -> dict[str, list[str]]:
+        return members(select, list(self.world.truth.items), self.world.stream)
+
+    # -- progress -----------------------------------------------------------------------------------------------
+
+    def _judge_progress(self, horizon: int, settled_from: int) -> None:
+        if horizon < settled_from:
+            self._violate("progress", horizon, f"the horizon has not come to {settled_from}")
+        for observation in self.checkpoint.observations:
+            for answer in said(observation, "answers."):
+                if answer["at"] >= settled_from and not is_settled(answer):
+                    self._violate("progress", answer["at"], f"not settled any more: {answer}")
+        for name, query in self.reading.catalogue.queries.items():
+            assert isinstance(query.select, AggregateSelect)
+            for group, keys in self._members(query.select).items():
+                if any(self.world.truth.items[key].values.at(horizon) is not None for key in keys):
+                    answer = self._current.get((name, group))
+                    if answer is None or not is_settled(answer):
+                        self._violate("progress", horizon, f"{name} [{group}] has not settled: {answer}")
+
+    def _violate(self, promise: str, at: int, text: str) -> None:
+        self.violated(Violation(promise, at, f"pipeline {self.checkpoint.id}: {text}"))
+
+
+def said(observation: Observation, topic: str) -> Iterator[dict[str, Any]]:
+    """The rows that were said to topics that begin so."""
+    for output in observation.outputs:
+        if output.topic.startswith(topic):
+            yield from unpack(output.payload).to_pylist()
+
+
+def is_settled(answer: dict[str, Any]) -> bool:
+    """Whether an answer makes a promise."""
+    return not answer["stale"] and not answer["settling"]
+
+
+def members(select: AggregateSelect, keys: list[str], stream: Stream) -> dict[str, list[str]]:
+    """Group → the keys that belong to it."""
+    found: dict[str, list[str]] = {} if select.group_by else {"": []}
+    for key in keys:
+        row = dict(zip(stream.key, key_parts(key, stream.key_types), strict=True))
+        if select.where is None or matches(select.where, row):
+            group = key_text(tuple(row[column] for column in select.group_by)) if select.group_by else ""
+            found.setdefault(group, []).append(key)
+    return found
+
+
+def aggregate(select: AggregateSelect, values: list[float]) -> float:
+    """What a query really is."""
+    if select.fn == "count":
+        return float(len(values))
+    if select.fn in ("min", "max"):
+        return min(values) if select.fn == "min" else max(values)
+    total = math.fsum(select.factor * value for value in values)
+    return total if select.fn == "sum" else total / len(values)
+
+
+def _inside(centre: float, width: float, outer_centre: float, outer_width: float) -> bool:
+    if centre == outer_centre:
+        return width <= outer_width
+    gap = abs(centre - outer_centre) + width / 2
+    return gap <= outer_width / 2 + 1e-9 * (1 + abs(centre))

@@ -1,0 +1,43 @@
+"""How often each fault strikes in a simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Chances between 0 and 1; the comment says of what. `Faults()` is bad weather, `Faults.none()` is calm.
+
+    >>> Faults(source_crash=0.0).source_crash, Faults.none().slow_append
+    (0.0, 0.0)
+    """
+
+    slow_append: float = 0.02  # of an append: it takes longer than the latency allowance, its rows are late
+    repeated_append: float = 0.06  # of an append: its rows stand in the log twice
+    corrupt_row: float = 0.01  # of an append: a row of it cannot be used
+    garbage: float = 0.004  # of a source's turn: somebody appends what nobody can read
+    lost_grant: float = 0.1  # of a grant on its way to a source
+    late_grant: float = 0.15  # of a grant; it overtakes and is overtaken
+    repeated_grant: float = 0.1  # of a grant
+    source_crash: float = 0.006  # of a source's turn: rows not yet in the log may be lost
+    source_stall: float = 0.01  # of a source's turn: it does nothing for a while
+    skewed_clock: float = 0.008  # of a source's turn: its clock jumps, ahead or back
+    churn: float = 0.02  # of a source's turn: an item joins or leaves
+    statement: float = 0.25  # of an administrator's turn: a query comes, goes or changes
+    pipeline_crash: float = 0.05  # of a batch: before or after its outputs are written
+    lost_worker: float = 0.05  # of a batch: the shard is rebuilt from snapshot and deltas
+    pipeline_stall: float = 0.03  # of a batch: the next one comes late
+    pipeline_clock: float = 0.01  # of a clock row: it steps back or ahead
+    cold_start: float = 0.15  # of a restart: on an empty checkpoint
+    rival: float = 0.01  # of a batch: a second pipeline starts while this one runs
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not 0 <= getattr(self, field.name) <= 1:
+                raise ValueError(f"{field.name} must be in [0, 1], got {getattr(self, field.name)}")
+
+    @classmethod
+    def none(cls) -> Faults:
+        """Nothing goes wrong and nobody changes anything."""
+        return cls(**{field.name: 0.0 for field in fields(cls)})

@@ -1,0 +1,89 @@
+"""What a pipeline could know from the log: its horizon at each position, what was late for it, what was asked when.
+
+All of it follows from the log and the id of the pipeline's checkpoint alone, by the rules of `specs/0-pipeline.md` §3.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+from tolerant.sql import AggregateSelect, Catalogue
+from tolerant.testing.truth import FOREVER, Span
+from tolerant.testing.world import World
+from tolerant.transport.rows import NO_TIME
+
+_USABLE = ("update", "hello", "ack", "gone", "beat")
+
+
+class Reading:
+    """The log as the pipeline with this checkpoint reads it."""
+
+    def __init__(self, world: World, checkpoint: str) -> None:
+        self._latency = world.stream.options.latency
+        self._owners = world.owners
+        self._positions: list[int] = []
+        self._horizons: list[int] = []
+        self.late: dict[str, list[Span]] = {}
+        self._defined: dict[str, list[tuple[int, AggregateSelect | None]]] = {}
+        self._newest: dict[tuple[str, str], int] = {}
+        horizon, catalogue = -FOREVER, Catalogue()
+        for position, rows, statement in world.appended:
+            if statement is not None:
+                catalogue.apply(statement)
+                self._define(catalogue, horizon)
+            for row in rows:
+                if row["kind"] == "clock":
+                    if row["source"] in ("", checkpoint) and row["at"] != NO_TIME:
+                        horizon = max(horizon, row["at"] - self._latency)
+                elif self._is_news(row) and row["at"] <= horizon:
+                    self._note_late(row, horizon)
+            self._positions.append(position)
+            self._horizons.append(horizon)
+        self.catalogue = catalogue
+
+    def horizon(self, position: int) -> int:
+        """The horizon after everything up to a position has been read."""
+        index = bisect_right(self._positions, position) - 1
+        return self._horizons[index] if index >= 0 else -FOREVER
+
+    def was_late(self, key: str, moment: int) -> bool:
+        """Whether a late row about the item could not be reckoned with at a moment."""
+        return any(span.has(moment) for span in self.late.get(key, ()))
+
+    def definitions(self, query: str, moment: int) -> Iterator[AggregateSelect | None]:
+        """What a query may have asked for at a moment: several, where it was changed just after."""
+        defined = self._defined.get(query, [])
+        yield next((select for since, select in reversed(defined) if since <= moment), None)
+        yield from (select for since, select in defined if since == moment + 1)
+
+    def _define(self, catalogue: Catalogue, horizon: int) -> None:
+        """A statement takes effect just after the horizon."""
+        for name in {*self._defined, *catalogue.queries}:
+            query = catalogue.queries.get(name)
+            select = query.select if query is not None else None
+            history = self._defined.setdefault(name, [])
+            if (history[-1][1] if history else None) != select and not isinstance(select, type(None)):
+                assert isinstance(select, AggregateSelect)
+                history.append((horizon + 1, select))
+            elif select is None and history and history[-1][1] is not None:
+                history.append((horizon + 1, None))
+
+    def _is_news(self, row: dict[str, Any]) -> bool:
+        """Whether a row can be used, and is none that came before."""
+        kind, key, source = row["kind"], row["key"], row["source"]
+        if kind not in _USABLE or (kind != "beat" and self._owners.get(key) != source):
+            return False
+        if kind in ("update", "hello", "ack") and not math.isfinite(row["value"]):
+            return False
+        newest = self._newest.get((source, key), 0)
+        self._newest[source, key] = max(newest, row["sequence"])
+        return bool(row["sequence"] > newest)
+
+    def _note_late(self, row: dict[str, Any], horizon: int) -> None:
+        whole = row["kind"] in ("beat", "hello")
+        keys = [key for key, owner in self._owners.items() if owner == row["source"]] if whole else [row["key"]]
+        for key in keys:
+            self.late.setdefault(key, []).append(Span(row["at"] - 1, horizon + 1))

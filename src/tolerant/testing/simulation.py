@@ -1,0 +1,175 @@
+"""The seeded fault simulator: log, sources, pipelines and clocks in one process, and everything that can go wrong.
+
+`simulate_faults(seed)` plays one history, chosen by the seed, and judges it. The same seed plays the same history, so
+a failing one can be looked at: `print(simulate_faults(4711))`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tolerant.edge.core import SourceCore
+from tolerant.spark.hosting import Output
+from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.streams import SECOND, Column, Stream, StreamOptions
+from tolerant.testing.administrator import Administrator, Operator
+from tolerant.testing.audit import SETTLES_WITHIN, Audit, Violation
+from tolerant.testing.faults import Faults
+from tolerant.testing.pipelines import Checkpoint, ShardFactory
+from tolerant.testing.sources import SimulatedSource, SourceFactory
+from tolerant.testing.world import World
+from tolerant.transport.log import QUERIES
+from tolerant.transport.rows import Grant, read_grants, unpack
+
+STEPS = 14
+_KINDS = ["a", "b", "c"]
+_HISTORY = 60  # lines of a failing history that are shown
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a simulated history came to; printed, it shows what led to the first violation."""
+
+    seed: int
+    violations: list[Violation]
+    answers: int
+    settled_answers: int
+    messages: dict[str, int]
+    rows: int
+    late: int
+    history: list[tuple[int, str]]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.violations
+
+    def __str__(self) -> str:
+        lines = [
+            f"seed {self.seed}: {len(self.violations)} violations, {self.settled_answers} settled answers of {self.answers}"
+        ]
+        if self.violations:
+            first = min(self.violations, key=lambda violation: violation.at)
+            before = [line for line in self.history if line[0] <= first.at + 2 * SECOND]
+            lines += [f"  {at:>12}  {text}" for at, text in before[-_HISTORY:]]
+            lines += [f"  {v.promise} at {v.at}: {v.text}" for v in self.violations[:20]]
+        return "\n".join(lines)
+
+
+def simulate_faults(
+    seed: int,
+    *,
+    shard_factory: ShardFactory | None = None,
+    source_factory: SourceFactory | None = None,
+    steps: int = STEPS,
+    faults: Faults | None = None,
+) -> Report:
+    """Play a history of `steps` boundaries under faults and then a calm one, and judge it.
+
+    shard_factory: (stream, shard, epoch, checkpoint) → the shard to be tested; default: `BoundedShard`.
+    source_factory: (name, epoch, options) → the source to be tested; default: `SourceCore`.
+    """
+    simulation = _Simulation(seed, shard_factory or BoundedShard, source_factory or SourceCore, faults or Faults())
+    simulation.play(steps)
+    return simulation.judge()
+
+
+class _Simulation:
+    def __init__(self, seed: int, shards: ShardFactory, sources: SourceFactory, faults: Faults) -> None:
+        self._seed = seed
+        self._shards = shards
+        self._violations: list[Violation] = []
+        stream = _stream(seed)
+        self._period = stream.options.boundary
+        self.world = World(seed, stream, faults, start=1000 * self._period)
+        hosts = [f"h{number}" for number in range(self.world.random.randint(2, 3))]
+        self.sources = [
+            SimulatedSource(self.world, host, _KINDS[: self.world.random.randint(1, 3)], sources) for host in hosts
+        ]
+        Administrator(self.world, _KINDS, hosts)
+        self.operator = Operator(self.world, shards, self._replayed_differently)
+        self._settled_from = 0
+
+    def play(self, steps: int) -> None:
+        world = self.world
+        world.run(world.now + steps * self._period)
+        world.faults = Faults.none()
+        world.say("from here on it is calm")
+        for source in self.sources:
+            source.calm()
+        self.operator.calm()
+        # A source whose clock was far ahead stays silent until its own time has come.
+        ahead = max(source.core.clock for source in self.sources if source.core is not None)
+        calm = max(world.now, ahead)
+        self._settled_from = calm + SETTLES_WITHIN * self._period + world.stream.options.lease
+        world.run(self._settled_from + 3 * self._period)
+        self.operator.running()[-1].finish()
+
+    def judge(self) -> Report:
+        answers = settled = late = 0
+        last = self.operator.running()[-1].checkpoint
+        for checkpoint in self.operator.checkpoints:
+            audit = Audit(self.world, checkpoint, self._violations.append)
+            audit.run()
+            if checkpoint is last:
+                audit.run_last(self._settled_from)
+                self._cut_differently(checkpoint)
+                late = sum(len(spans) for spans in audit.reading.late.values())
+            answers, settled = answers + audit.answers, settled + audit.settled
+        rows = sum(len(entry.rows) for entry in self.world.appended)
+        return Report(self._seed, self._violations, answers, settled, self.world.counts, rows, late, self.world.journal)
+
+    def _replayed_differently(self, text: str) -> None:
+        self._violations.append(Violation("replay", self.world.now, text))
+
+    def _cut_differently(self, checkpoint: Checkpoint) -> None:
+        """What is said must be a function of the log: cut into other batches, it must come out the same."""
+        world = self.world
+        shard = self._shards(world.stream, 0, checkpoint.epoch, checkpoint.id)
+        entries = [e for e in world.log.read((world.updates, QUERIES)) if e.position <= checkpoint.position]
+        outputs: list[Output] = []
+        while entries:
+            cut = world.random.choice([1, 3, 10, 40])
+            outputs += shard.apply(entries[:cut])[0]
+            entries = entries[cut:]
+        said = [output for observation in checkpoint.observations for output in observation.outputs]
+        once, again = _function_of_the_log(said), _function_of_the_log(outputs)
+        for topic in sorted({*once, *again}):
+            here, there = once.get(topic, Counter()), again.get(topic, Counter())
+            if here != there:
+                difference = [*(here - there).elements(), *(there - here).elements()]
+                text = f"{topic} depends on how the log is cut into batches: {difference[:4]}"
+                self._violations.append(Violation("replay", world.now, text))
+
+
+def _stream(seed: int) -> Stream:
+    """Short periods, and options that differ from seed to seed."""
+    columns = (Column("host", "STRING"), Column("kind", "STRING"), Column("rate", "DOUBLE"))
+    options = StreamOptions(
+        tick=SECOND // 2,
+        period=2,
+        latency=SECOND // 2,
+        lease=3 * SECOND // 2,
+        shrink=(0.05, 0.3)[seed % 2],
+        policy=("adaptive", "adaptive", "adaptive", "uniform", "exact")[seed % 5],
+    )
+    return Stream("stream", columns, ("host", "kind"), options=options)
+
+
+def _function_of_the_log(outputs: list[Output]) -> dict[str, Counter[str]]:
+    """Topic → the rows said to it, less what may depend on batches: status and current answers.
+
+    Of grants only the newest of each item counts, as in the compacted topic: the others may be left out of a batch.
+    """
+    found: dict[str, Counter[str]] = {}
+    grants: dict[str, Grant] = {}
+    for output in outputs:
+        batch = unpack(output.payload)
+        if output.topic.startswith("grants."):
+            for grant in read_grants(batch.filter(batch.column("body").is_valid())):
+                if grant.item not in grants or grant.version >= grants[grant.item].version:
+                    grants[grant.item] = grant
+        elif output.topic.startswith(("answers.", "dead.", "replies")):
+            found.setdefault(output.topic, Counter()).update(str(tuple(row.values())) for row in batch.to_pylist())
+    return found | {"grants": Counter(map(str, grants.values()))}

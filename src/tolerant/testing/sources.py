@@ -1,0 +1,292 @@
+"""A source in a simulation: its application, its clock, its way to the log and back, and what goes wrong on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.edge.core import SourceCore
+from tolerant.streams import StreamOptions, key_text
+from tolerant.testing.truth import FOREVER
+from tolerant.testing.world import World
+from tolerant.transport.rows import UPDATES, Grant, read_grants, unpack
+
+SourceFactory: TypeAlias = Callable[[str, int, StreamOptions], SourceCore]
+"""(name, epoch, options) → the core of a source."""
+
+
+class SimulatedSource:
+    """One source with its items, which walk at random; dies and comes back."""
+
+    def __init__(self, world: World, name: str, kinds: Sequence[str], factory: SourceFactory) -> None:
+        self._world = world
+        self.name = name
+        self._factory = factory
+        self._keys = [key_text((name, kind)) for kind in kinds]
+        world.owners.update(dict.fromkeys(self._keys, name))
+        self._step = world.random.choice([0.1, 1.0, 1.0, 5.0])
+        self._values: dict[str, float] = {}  # what the application measures, of the items that exist
+        self._leaving: list[str] = []  # items that are gone, as long as the log does not know
+        self._shy: list[str] = []  # items that say hello a turn after the others
+        self.core: SourceCore | None = None
+        self._offset = 0.0
+        self._queue: list[pa.RecordBatch] = []
+        self._under_way: pa.RecordBatch | None = None
+        self._accepted = -FOREVER
+        self._position = 0
+        for key in self._keys[: world.random.randint(1, len(self._keys))]:
+            self._values[key] = world.between(-50, 50)
+        world.after(world.between(0, world.stream.options.boundary), self.start)
+
+    # -- life and death -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start, or start again: a new epoch, the grants read to their end, hello."""
+        world = self._world
+        if self.core is not None:
+            return
+        epoch = world.log.next_epoch(f"source/{world.stream.name}/{self.name}")
+        self.core = self._factory(self.name, epoch, world.stream.options)
+        self.core.watch = self._watch
+        self._queue, self._under_way = [], None
+        self._offset = self._small_skew()
+        self.core.grant(self._read_grants(from_start=True), self.clock)
+        keys = list(dict.fromkeys([*self._values, *self._leaving]))
+        self._shy = [key for key in keys if world.random.random() < 0.2]
+        self._hello([key for key in keys if key not in self._shy])
+        world.say(f"source {self.name} starts as epoch {epoch}")
+        world.after(self._pause(), lambda: self._turn(epoch))
+
+    def crash(self) -> None:
+        """Die. What is under way may still arrive, what waits is lost."""
+        world = self._world
+        if self.core is None:
+            return
+        world.say(f"source {self.name} crashes, accepted through {self._accepted}, {len(self._queue)} batches lost")
+        if self._under_way is not None and world.random.random() < 0.5:
+            stray = self._under_way
+            world.after(world.between(0, world.stream.options.boundary), lambda: world.append_rows(stray))
+        for key in [*self._values, *self._leaving]:
+            world.truth.of(key).die(self._accepted)
+        self.core = None
+        world.after(world.between(0.2, 4) * world.stream.options.boundary, self.start)
+
+    def calm(self) -> None:
+        """From now on nothing is wrong with this source."""
+        self._offset = 0.0
+        self.start()
+
+    @property
+    def clock(self) -> int:
+        """What the source's clock shows."""
+        return int(self._world.now + self._offset)
+
+    # -- a turn -------------------------------------------------------------------------------------------------
+
+    def _turn(self, epoch: int) -> None:
+        world, core = self._world, self.core
+        if core is None or core.epoch != epoch:
+            return
+        if world.strikes("source_crash"):
+            self.crash()
+            return
+        pause = self._pause()
+        if world.strikes("source_stall"):
+            pause += int(world.between(0.5, 2) * world.stream.options.latency)
+        world.after(pause, lambda: self._turn(epoch))
+        self._weather()
+        core.advance(self.clock)
+        self._hello(self._shy)
+        self._shy = []
+        if world.random.random() < 0.6:
+            self._measure()
+        if world.strikes("churn"):
+            self._churn()
+        if world.random.random() < 0.5:
+            self._deliver(self._read_grants())
+        self._post()
+
+    def _weather(self) -> None:
+        world, options = self._world, self._world.stream.options
+        if world.strikes("skewed_clock"):
+            jump = world.random.choice(
+                [
+                    world.between(-2, 0) * options.latency,
+                    world.between(0, 1) * options.lease,
+                    options.lease + world.between(1, 3) * options.boundary,
+                ]
+            )
+            self._offset = jump
+            world.say(f"clock of source {self.name} is off by {int(jump)}")
+            world.after(world.between(0.3, 2) * options.boundary, self._set_clock_right)
+        if world.strikes("garbage"):
+            self._garbage()
+
+    def _set_clock_right(self) -> None:
+        self._offset = self._small_skew()
+
+    def _garbage(self) -> None:
+        world = self._world
+        if world.random.random() < 0.5:
+            world.append_garbage(b"nobody can read this")
+            return
+        bad = {"kind": "banana", "key": self._keys[0], "at": self.clock, "source": self.name, "through": self.clock}
+        row = {**bad, "sequence": 1, "value": 1.0, "slope": 0.0, "report": None, "grant": 0}
+        unreadable = {**row, "kind": "update", "key": "not a key of the stream", "source": "stranger"}
+        world.append_rows(pa.RecordBatch.from_pylist([world.random.choice([row, unreadable])], UPDATES))
+
+    # -- the application ----------------------------------------------------------------------------------------
+
+    def _measure(self) -> None:
+        world = self._world
+        moved: list[str] = []
+        for key in self._values:
+            if key not in self._shy and world.random.random() < 0.6:
+                self._walk(key)
+                moved.append(key)
+        self._offer(moved)
+
+    def _walk(self, key: str) -> None:
+        world = self._world
+        step = world.random.choice([0.0, 1.0, 1.0, 1.0, 20.0]) * self._step
+        self._values[key] += world.random.gauss(0, step) if step else 0.0
+
+    def _offer(self, keys: list[str]) -> None:
+        if not keys or self.core is None:
+            return
+        values = [self._values[key] for key in keys]
+        at = self.core.offer(self.core.register(keys), np.array(values), self.clock)
+        for key, value in zip(keys, values, strict=True):
+            truth = self._world.truth.of(key)
+            truth.values.set(at, value)
+            truth.revive(at)
+
+    def _hello(self, keys: list[str]) -> None:
+        """Say the items' values as they are now; those that were gone before the log knew are said, and gone again."""
+        for key in keys:
+            if key not in self._values:
+                self._values[key] = 0.0
+            self._walk(key)
+        self._offer(keys)
+        for key in [key for key in self._leaving if key in keys]:
+            self._remove(key)
+
+    def _churn(self) -> None:
+        world = self._world
+        assert self.core is not None
+        if self.core.clock > world.now + world.stream.options.lease // 2:
+            return  # so far ahead that its rows will not be used: a hello or gone would be lost for good
+        key = world.random.choice(self._keys)
+        if key in self._leaving:
+            return
+        if key in self._values and len(self._values) > 1 and key not in self._shy:
+            self._remove(key)
+        elif key not in self._values:
+            self._values[key] = world.between(-50, 50)
+            self._offer([key])
+
+    def _remove(self, key: str) -> None:
+        assert self.core is not None
+        at = self.core.remove(int(self.core.register([key])[0]), self.clock)
+        truth = self._world.truth.of(key)
+        truth.values.set(at, None)
+        truth.filters.set(at, None)
+        del self._values[key]
+        if key not in self._leaving:
+            self._leaving.append(key)
+        self._world.say(f"item {key} is gone at {at}")
+
+    def _watch(self, at: int, handles: NDArray[np.int64]) -> None:
+        assert self.core is not None
+        for handle in handles.tolist():
+            key = self.core.key(handle)
+            self._world.truth.of(key).filters.set(at, self.core.filter_of(key))
+
+    # -- the way to the log -------------------------------------------------------------------------------------
+
+    def _post(self) -> None:
+        batch = self.core.drain() if self.core is not None else None
+        if batch is not None:
+            self._queue.append(batch)
+        self._ship()
+
+    def _ship(self) -> None:
+        world = self._world
+        if self.core is None or self._under_way is not None or not self._queue:
+            return
+        self._under_way = batch = self._queue.pop(0)
+        latency, epoch = world.stream.options.latency, self.core.epoch
+        slow = world.strikes("slow_append")
+        delay = world.between(1, 4) * latency if slow else world.between(0.01, 0.2) * latency
+        world.after(delay, lambda: self._land(batch, epoch))
+
+    def _land(self, batch: pa.RecordBatch, epoch: int) -> None:
+        if self.core is None or self.core.epoch != epoch:
+            return
+        world = self._world
+        world.append_rows(self._corrupted(batch) if world.strikes("corrupt_row") else batch)
+        if world.strikes("repeated_append"):
+            world.after(world.between(0, 4) * world.stream.options.latency, lambda: world.append_rows(batch))
+        self._under_way = None
+        self._accepted = batch.column("through")[-1].as_py()
+        for kind, key in zip(batch.column("kind").to_pylist(), batch.column("key").to_pylist(), strict=True):
+            world.count(kind)
+            if kind == "gone" and key in self._leaving:
+                self._leaving.remove(key)
+        self._ship()
+
+    def _corrupted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with one value that is no number. Not in a hello or gone: then nobody could know of the item."""
+        rows = batch.to_pylist()
+        usable = [row for row in rows if row["kind"] in ("update", "ack")]
+        if not usable:
+            return batch
+        row = self._world.random.choice(usable)
+        self._world.say(f"row {row['sequence']:#x} of {row['key']} at {row['at']} is corrupted")
+        row["value"] = float("nan")
+        return pa.RecordBatch.from_pylist(rows, UPDATES)
+
+    # -- the way back -------------------------------------------------------------------------------------------
+
+    def _read_grants(self, from_start: bool = False) -> list[Grant]:
+        world = self._world
+        grants: list[Grant] = []
+        for entry in world.log.read(f"grants.{world.stream.name}", 0 if from_start else self._position):
+            batch = unpack(entry.payload)
+            grants += read_grants(batch.filter(batch.column("body").is_valid()))
+            self._position = entry.position
+        return grants
+
+    def _deliver(self, grants: list[Grant]) -> None:
+        world, core = self._world, self.core
+        arriving: list[Grant] = []
+        for grant in grants:
+            if grant.item not in self._keys or world.strikes("lost_grant"):
+                continue
+            if world.strikes("late_grant"):
+                world.after(self._later(), lambda grant=grant: self._arrive([grant]))  # type: ignore[misc]
+                continue
+            arriving.append(grant)
+            if world.strikes("repeated_grant"):
+                world.after(self._later(), lambda grant=grant: self._arrive([grant]))  # type: ignore[misc]
+        if core is not None and arriving:
+            self._arrive(arriving)
+
+    def _arrive(self, grants: list[Grant]) -> None:
+        if self.core is not None:
+            self._world.count("grant", len(grants))
+            self.core.grant(grants, self.clock)
+            self._post()
+
+    def _later(self) -> float:
+        return self._world.between(0.1, 2.5) * self._world.stream.options.boundary
+
+    def _pause(self) -> int:
+        return int(self._world.between(0.15, 0.4) * self._world.stream.options.latency)
+
+    def _small_skew(self) -> float:
+        return self._world.between(-0.1, 0.1) * self._world.stream.options.latency
