@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from tolerant.streams import KeyPart, Stream, key_parts, key_text
 
-ItemKey: TypeAlias = str | tuple[KeyPart, ...]
-"""An item: the values of its stream's key columns, or its key text (for one STRING column that is the value itself)."""
+ItemKey: TypeAlias = KeyPart | tuple[KeyPart, ...]
+"""An item: the values of its stream's key columns (of a single column the value itself does), or its key text."""
 
 
 def item_text(item: object, stream: Stream) -> str:
@@ -25,6 +25,8 @@ def item_text(item: object, stream: Stream) -> str:
             item = key_parts(item, types)
         except ValueError:
             raise ValueError(f"item {item!r} must be {_expected(stream)}") from None
+    elif not isinstance(item, tuple) and len(types) == 1:
+        item = (item,)
     if not isinstance(item, tuple) or len(item) != len(types):
         raise ValueError(f"item {item!r} must be {_expected(stream)}")
     for part, column, kind in zip(item, stream.key, types, strict=True):
