@@ -26,7 +26,7 @@ from tolerant.testing.reading import Reading
 from tolerant.testing.world import World
 from tolerant.transport.rows import unpack
 
-SETTLES_WITHIN = 8
+SETTLES_WITHIN = 6
 """Boundaries after the last fault until every query must have settled, besides a lease."""
 
 
