@@ -86,12 +86,15 @@ class Source:
             self._handles.update(zip(items, handles.tolist(), strict=True))
             return handles
 
-    def set(self, item: ItemKey, value: float) -> None:
-        """The item has this value now. NaN, infinities and what is no number: `ValueError`, and nothing changes."""
-        self.set_many([item], [value])
+    def set(self, item: ItemKey, value: float) -> int:
+        """The item has this value now: at the event time returned, microseconds.
 
-    def set_many(self, items: Sequence[ItemKey] | NDArray[np.int64], values: object) -> None:
-        """The items have these values, all of one moment; `items` are keys, or an array of handles.
+        NaN, infinities and what is no number: `ValueError`, and nothing changes.
+        """
+        return self.set_many([item], [value])
+
+    def set_many(self, items: Sequence[ItemKey] | NDArray[np.int64], values: object) -> int:
+        """The items have these values, all at the event time returned; `items` are keys, or an array of handles.
 
         Raises:
             ValueError: an item or a value is not what it should be; nothing of the call was taken.
@@ -100,8 +103,9 @@ class Source:
         with self._lock:
             self._check()
             handles = self._find(items)
-            self._core.offer(handles, as_numbers(values, items), self._clock())
+            at = self._core.offer(handles, as_numbers(values, items), self._clock())
             self._look_at_size()
+            return at
 
     def remove(self, item: ItemKey) -> None:
         """The item no longer exists: queries go on without it."""
