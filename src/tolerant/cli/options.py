@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tolerant.cli.reporting import CommandError, wrong_call
-from tolerant.transport import Log, open_log
+from tolerant.transport import PipelineLog, open_log
 
 DEFAULT_LOG = "sqlite:///tolerant.db"
 
@@ -21,7 +21,7 @@ ForSeconds = Annotated[
 ]
 
 
-def any_log(uri: str) -> Log:
+def any_log(uri: str) -> PipelineLog:
     """The log at this URI, made if it is not there yet."""
     try:
         return open_log(uri)
@@ -29,7 +29,7 @@ def any_log(uri: str) -> Log:
         wrong_call(str(error))
 
 
-def existing_log(uri: str) -> Log:
+def existing_log(uri: str) -> PipelineLog:
     """The log at this URI; commands that only read do not make one."""
     path = uri.removeprefix("sqlite:///")
     if path != uri and not Path(path).exists():

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Group
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -52,7 +53,7 @@ def live(moment: Moment) -> Group:
     saved = f", {1 - moment.messages / moment.readings:.0%} saved" if moment.readings > moment.messages > 0 else ""
     return Group(
         Text(f"{moment.stage}, {moment.elapsed:.0f} s", style="bold"),
-        ProgressBar(total=max(moment.of, 1), completed=moment.boundaries, width=60),
+        Padding(ProgressBar(total=max(moment.of, 1), completed=moment.boundaries, width=60), 0),
         Text(
             f"{moment.boundaries}/{moment.of} boundaries, {moment.items} items, "
             f"{moment.messages:,} messages for {moment.readings:,} changed readings{saved}"

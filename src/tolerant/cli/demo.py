@@ -1,0 +1,53 @@
+"""`tolerant demo`: all of it at once on generated traffic, about a minute."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from tolerant.cli.options import Json
+from tolerant.cli.reporting import FAILED
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the log, the picture and the figures go.")] = Path("out/demo"),
+    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[2]",
+    as_json: Json = False,
+) -> None:
+    """Run source processes, queries and a pipeline on generated traffic; count messages, check every promise."""
+    from tolerant.demo.performance import perform
+    from tolerant.demo.pipeline import DemoPipeline
+    from tolerant.demo.report import record, save
+    from tolerant.demo.traffic import Shape
+    from tolerant.demo.view import costs_table, live
+
+    folder, shape = out / "run", Shape()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # From the start of the process: what the imports take is part of the wait.
+    began = psutil.Process().create_time()
+    with Live(console=Console(stderr=as_json), refresh_per_second=4, transient=as_json) as screen:
+        outcome = perform(
+            folder,
+            shape,
+            lambda uri, checkpoint: DemoPipeline(uri, checkpoint, master, shape),
+            began=began,
+            show=lambda moment: screen.update(live(moment)),
+        )
+    data, picture = save(outcome, out)
+    if as_json:
+        typer.echo(json.dumps(record(outcome)))
+    else:
+        console = Console()
+        console.print(costs_table(outcome.costs, outcome.audit))
+        console.print(f"First answer after {outcome.first_answer:.1f} s, {outcome.seconds:.1f} s in all.")
+        console.print(f"Written: {picture}, {data}; the log is sqlite:///{folder / 'log.db'}", soft_wrap=True)
+    if outcome.audit.violations:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,136 @@
+"""`tolerant run FILE`: start the pipelines for a file of statements; run again, it goes on where it was."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, any_log
+from tolerant.cli.reporting import WRONG_CALL, CommandError, wrong_call
+from tolerant.client import missing, read, send, standing
+from tolerant.sql import StatementError
+from tolerant.transport import PipelineLog
+
+
+class Clock(StrEnum):
+    """Who gives the pipelines time."""
+
+    WALL = "wall"
+    LOG = "log"
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of statements.")],
+    log: LogUri = DEFAULT_LOG,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where checkpoints are kept; default: beside the log.")
+    ] = None,
+    master: Annotated[str, typer.Option(metavar="M", help="Any Spark master.")] = "local[2]",
+    trigger: Annotated[
+        str, typer.Option(metavar="T", help="How often a batch begins, '200 ms' say; 0: when the last is done.")
+    ] = "0",
+    seconds: ForSeconds = None,
+    clock: Annotated[
+        Clock, typer.Option(help="wall: time is what this machine's clock says; log: what a replay in trace time says.")
+    ] = Clock.WALL,
+) -> None:
+    """Start the pipelines for a file of statements; those that the log holds already change nothing. Ctrl-C ends."""
+    interval = _trigger(trigger)
+    with_log = any_log(log)
+    try:
+        _register(with_log, file)
+        _serve(with_log, checkpoint or _beside(log), master, interval, clock, seconds)
+    finally:
+        with_log.close()
+
+
+def _register(log: PipelineLog, file: Path) -> None:
+    """Append those statements of the file that the log does not hold."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        wrong_call(f"{file} cannot be read: {error}")
+    try:
+        fresh = missing(log, read(log, text), file.parent)
+    except StatementError as error:
+        place = f"{file}:{error.line}:{error.column}: " if error.line is not None else f"{file}: "
+        hint = f"hint: {error.hint}" if error.hint else ""
+        told = "\n".join(part for part in (place + error.reason, error.excerpt, hint) if part)
+        raise CommandError(told, WRONG_CALL) from error
+    for statement in fresh:
+        send(log, statement)
+    if not standing(log).streams:
+        wrong_call(f"there is nothing to run: neither {file} nor the log has a CREATE STREAM")
+
+
+def _serve(log: PipelineLog, folder: Path, master: str, trigger: str, clock: Clock, seconds: float | None) -> None:
+    from tolerant.spark.java import JavaNotFound
+    from tolerant.spark.runner import PipelineFailed, Runner
+
+    console = Console(stderr=True)
+    runner = Runner(log, folder, master=master, trigger=trigger, clock="wall" if clock is Clock.WALL else "log")
+    try:
+        with _stopped_by_signals(runner.stop), console.status("Starting Spark") as status:
+
+            def ready(streams: list[str]) -> None:
+                console.print(f"Running {', '.join(streams)} on {log.uri}, checkpoints in {folder}. Ctrl-C ends.")
+                status.update("Running")
+
+            with runner:
+                runner.run(seconds, ready)
+                status.update("Finishing the batch under way")
+    except (PipelineFailed, JavaNotFound) as error:
+        raise CommandError(str(error)) from error
+    finally:
+        _end_spark()
+
+
+def _end_spark() -> None:
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        active.stop()
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the run cleanly; a second one ends it at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, before[signal.Signals(number)])
+        stop()
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _beside(uri: str) -> Path:
+    """The checkpoints of an embedded log stand beside its file."""
+    return Path(f"{uri.removeprefix('sqlite:///')}.checkpoint")
+
+
+def _trigger(text: str) -> str:
+    """A duration as Spark writes it."""
+    from tolerant.sql.durations import read_duration
+
+    if text.strip() == "0":
+        return "0 seconds"
+    try:
+        return f"{read_duration(text) // 1000} milliseconds"
+    except ValueError as error:
+        wrong_call(f"--trigger: {error}")

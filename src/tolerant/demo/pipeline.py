@@ -1,0 +1,52 @@
+"""The demo's pipeline: `tolerant run` as a process of its own, with its time taken from the log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tolerant.demo.traffic import Shape, statements
+
+
+class DemoPipeline:
+    """A `tolerant run` process; what it says is kept in `run.txt` beside its log."""
+
+    def __init__(self, uri: str, checkpoint: Path, master: str, shape: Shape) -> None:
+        folder = checkpoint.parent
+        file = folder / "demo.sql"
+        # The stream alone: the queries come when the sources have said what items there are.
+        file.write_text(statements(shape)[0] + "\n")
+        self._said = folder / "run.txt"
+        command = [sys.executable, "-m", "tolerant", "run", str(file), "--log", uri, "--clock", "log"]
+        with self._said.open("w") as said:
+            self._process = subprocess.Popen(
+                [*command, "--checkpoint", str(checkpoint), "--master", master],
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                # A group of its own: Ctrl-C is for the demo, which ends this process itself.
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Raise if the process has ended.
+
+        Raises:
+            RuntimeError: with the last of what it said.
+        """
+        code = self._process.poll()
+        if code is not None:
+            last = self._said.read_text(errors="replace").strip().splitlines()[-5:]
+            raise RuntimeError(f"the pipeline ended with exit code {code}: " + " / ".join(last))
+
+    def stop(self) -> None:
+        """End it as Ctrl-C would."""
+        if self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGINT)
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
