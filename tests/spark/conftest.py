@@ -1,4 +1,6 @@
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -7,8 +9,10 @@ from tolerant.spark.session import session
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The one session of all Spark tests."""
-    started = session("local[2]", app="tests")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one session of all Spark tests. Its workers can import what lies beside this file."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), before]))
+    started = session("local[2]", app="tests", mutterings=tmp_path_factory.mktemp("spark") / "workers.log")
     yield started
     started.stop()

@@ -174,8 +174,9 @@ def test_a_backlog_after_downtime_makes_nothing_late() -> None:
 def test_a_row_from_the_future_is_a_dead_letter_and_shakes_the_width() -> None:
     rig = settled(AVERAGE)
     at = rig.now + 60 * SECOND
+    newest = max(row["sequence"] for row in rig.rows("updates.traffic") if row["kind"] != "clock")
     row = updates_batch(
-        kind="update", keys=[key("a")], at=[at], source="edge", sequence=[version(1, 900)], through=at, value=[1.0]
+        kind="update", keys=[key("a")], at=[at], source="edge", sequence=[newest], through=at, value=[1.0]
     )
     rig.log.append("updates.traffic", row)
     rig.tick()
@@ -254,6 +255,17 @@ def test_an_item_changes_hands_by_a_hello_only() -> None:
     rig.tick(2)
     assert last(rig)[1] == 35
     assert "belongs to source 'other'" in rig.rows("dead.traffic")[0]["reason"]
+
+
+def test_a_row_that_could_not_be_used_is_only_made_good_by_a_later_one() -> None:
+    rig = settled(AVERAGE)
+    at, grant = rig.now, rig.sources["edge"].filter_of(key("a")).version
+    row = {"kind": "update", "keys": [key("a")], "source": "edge", "through": at, "grant": [grant]}
+    for number, value in ((901, np.nan), (900, 30.0)):
+        rig.log.append("updates.traffic", updates_batch(**row, at=[at], sequence=[version(1, number)], value=[value]))
+    rig.tick(2)
+    assert rig.answers("load")[-1].value == 25
+    assert rig.answers("load")[-1].settling
 
 
 def test_another_pipelines_clock_moves_no_time_and_makes_widths_unknown() -> None:

@@ -202,6 +202,7 @@ def apply_rows(
     sequence: Integers,
     grant: Integers,
     counts: Flags,
+    floor: int,
     passed: int,
     powers: Floats,
     items: Items,
@@ -210,6 +211,8 @@ def apply_rows(
     said: Said,
 ) -> tuple[int, int, Integers]:
     """Apply rows in order: new centres, confirmations, and an answer for each query that an event time changed.
+
+    A grant below `floor` confirms nothing.
 
     Returns the number of answers written to `said`, of duplicates left out, and the rows whose grant is not held.
     """
@@ -233,6 +236,8 @@ def apply_rows(
         if not confirm(items, i, grant[row]):
             stranger[strange] = row
             strange += 1
+        elif sequence[row] <= items.doubt[i] or grant[row] < floor:
+            items.known[i] = False
         elif counts[row]:
             items.updates[i] += 1
         items.total[i] += int(counts[row])

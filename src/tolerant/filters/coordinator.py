@@ -20,6 +20,7 @@ from tolerant.filters.shares import fitted, start_widths
 from tolerant.filters.state import Decided, Flags, Floats, Integers, Said
 from tolerant.filters.view import ItemView, Standing, item_view, last_answers, standing
 from tolerant.kernels.random import key_of
+from tolerant.kernels.versions import version
 from tolerant.queries import Aggregate, Answer
 
 LIVE_POLICIES = ("exact", "uniform", "adaptive")
@@ -147,7 +148,8 @@ class Coordinator:
         said = bounds.room(int(degree.sum()))
         known = self._book.items.known[items]
         written, duplicates, strange = bounds.apply_rows(
-            items, values, ats, sequences, grants, counts, self.ledger.passed, self.ledger.powers,
+            items, values, ats, sequences, grants, counts, self.ledger.floor,
+            self.ledger.passed, self.ledger.powers,
             self._book.items, self._book.queries, links, said,
         )  # fmt: skip
         self._keep(said, written)
@@ -156,9 +158,24 @@ class Coordinator:
             self.at = max(self.at, int(ats[-1]))
         return int(duplicates)
 
-    def doubt(self, at: int, items: Integers | None = None) -> None:
-        """The width of these items (None: of all) is not known any more until a row of theirs confirms one."""
-        self._book.items.known[slice(None) if items is None else items] = False
+    def doubt(self, items: Integers, sequences: Integers, at: int) -> None:
+        """Rows of these items could not be used: their widths are not known until a row of later sequence confirms
+        one.
+        """
+        state = self._book.items
+        np.maximum.at(state.doubt, items, sequences)
+        state.known[items] = False
+        self._refresh(at)
+
+    def doubt_all(self, rival: int, at: int) -> None:
+        """Another pipeline grants under the epoch `rival`: nothing is known until it is confirmed under a newer one."""
+        state, ledger = self._book.items, self.ledger
+        state.known[:] = False
+        ledger.floor = max(ledger.floor, version(rival, 0))
+        which = np.array(list(self._book.index.values()), np.int64)
+        older = which[(state.held[which] > 0) & (ledger.newest(which) < ledger.floor)]
+        if len(older) and ledger.epoch > rival:
+            ledger.repeat(older, at)
         self._refresh(at)
 
     def advance_epoch(self, epoch: int, at: int) -> None:
@@ -336,11 +353,15 @@ class Coordinator:
         """
         arrays, book = self._book.state()
         arrays["targets"] = np.zeros(0) if self._targets is None else self._targets
-        return arrays, [book, self._targets is None, self.at, self.ledger.passed, self.ledger.issued, self.ledger.epoch]
+        return arrays, [book, self._targets is None, self.at, self._numbers()]
+
+    def _numbers(self) -> list[int]:
+        return [self.ledger.passed, self.ledger.issued, self.ledger.epoch, self.ledger.floor]
 
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
         """Become what `state` said, bit for bit."""
-        book, none, self.at, self.ledger.passed, self.ledger.issued, self.ledger.epoch = values
+        book, none, self.at, numbers = values
+        self.ledger.passed, self.ledger.issued, self.ledger.epoch, self.ledger.floor = numbers
         self._targets = None if none else arrays["targets"]
         self._book.load(arrays, book)
         self._said = []
@@ -372,6 +393,7 @@ class Coordinator:
     def forget_sequences(self, items: Integers, epochs: Integers) -> None:
         """Items are sent by another source, of this epoch, from now on: its rows are numbered on their own."""
         self._book.items.sequence[items] = 0
+        self._book.items.doubt[items] = 0
         self._book.items.epoch[items] = epochs
 
     def item_names(self) -> list[str | None]:

@@ -16,6 +16,7 @@ _NO_DECISIONS = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.bool_)
 class Ledger:
     """Issues grants for the items of a book. `passed` is the number of boundaries so far, `issued` that of grants.
 
+    A version below `floor` confirms nothing: another pipeline may have granted since.
     `interval`: microseconds between boundaries, where times are event times; None: a boundary is one more `passed`.
     """
 
@@ -25,6 +26,7 @@ class Ledger:
         self.epoch, self.interval = epoch, interval
         self.passed = 0
         self.issued = 0
+        self.floor = 0
         self._decided: list[Decided] = []
 
     def granted(self) -> Floats:

@@ -36,6 +36,7 @@ class Items(NamedTuple):
     width: Floats  # believed now; infinite where unknown
     sequence: Integers  # of the newest row applied
     known: Flags  # the newest row carried a version that is held
+    doubt: Integers  # the sequence of a row that could not be used: only later ones confirm a width
     stale: Flags
     epoch: Integers  # of its source's newest start: a row of it makes the item fresh again
     updates: Integers  # since the last boundary

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NEVER = -(2**62)
+_COLUMNS = ("heard", "read", "epoch", "silent", "skew")
 
 
 class Sources:
@@ -21,6 +22,7 @@ class Sources:
         self.names: list[str] = []
         self._index: dict[str, int] = {}
         self.heard = np.zeros(0, np.int64)
+        self.read = np.zeros(0, np.int64)
         self.epoch = np.zeros(0, np.int64)
         self.silent = np.zeros(0, np.bool_)
         self.skew = np.zeros(0, np.int64)
@@ -31,10 +33,15 @@ class Sources:
             self._index[name] = len(self.names)
             self.names.append(name)
             self.heard = np.append(self.heard, _NEVER)
+            self.read = np.append(self.read, 0)
             self.epoch = np.append(self.epoch, 0)
             self.silent = np.append(self.silent, False)
             self.skew = np.append(self.skew, 0)
         return self._index[name]
+
+    def count(self, rows: NDArray[np.void]) -> None:
+        """Rows of sources have been read, though their time may not have come: `read` is the greatest sequence."""
+        np.maximum.at(self.read, rows["source"], rows["sequence"])
 
     def hear(self, rows: NDArray[np.void]) -> None:
         """Rows of sources have been applied."""
@@ -58,12 +65,12 @@ class Sources:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
         """Everything as arrays and plain values; `load` takes it back."""
-        arrays = {f"source.{name}": getattr(self, name) for name in ("heard", "epoch", "silent", "skew")}
+        arrays = {f"source.{name}": getattr(self, name) for name in _COLUMNS}
         return arrays, self.names
 
     def load(self, arrays: dict[str, NDArray[Any]], names: Any) -> None:
         """Become what `state` said."""
         self.names = names
         self._index = {name: index for index, name in enumerate(names)}
-        for name in ("heard", "epoch", "silent", "skew"):
+        for name in _COLUMNS:
             setattr(self, name, arrays[f"source.{name}"])

@@ -40,7 +40,7 @@ class BoundedShard(Replayed):
         self._replies: list[dict[str, object]] = []
         self._opening: dict[str, AggregateSelect] = {}
         self._farewells: list[Output] = []
-        self._doubted = False
+        self._rival = 0
         self._boundaries = 0
 
     # -- taking ----------------------------------------------------------------------------------------------------
@@ -65,6 +65,7 @@ class BoundedShard(Replayed):
         self._values(arrived.rows[begin:], partition)
 
     def _values(self, rows: Rows, partition: int) -> None:
+        self._engine.sources.count(rows)
         late = self._timeline.is_late(rows)
         self._timeline.wait(rows[~late], partition)
         if late.any():
@@ -72,7 +73,7 @@ class BoundedShard(Replayed):
 
     def _clock(self, row: np.void, checkpoint: str, partition: int) -> None:
         if checkpoint and checkpoint != self._checkpoint:
-            self._foreign()
+            self._meet(epoch_of(int(row["sequence"])))
             return
         epoch = epoch_of(int(row["sequence"]))
         if checkpoint and epoch > self._engine.coordinator.ledger.epoch:
@@ -80,14 +81,13 @@ class BoundedShard(Replayed):
         if row["at"] != NO_TIME:
             self._pass(int(row["at"]), partition)
 
-    def _foreign(self) -> None:
+    def _meet(self, rival: int) -> None:
         """Another pipeline runs on this stream: what the sources' filters are may be its doing."""
-        if not self._doubted:
-            self._doubted = True
-            self._engine.doubt(self._timeline.horizon or 0)
+        if rival > self._rival:
+            self._rival = rival
+            self._engine.doubt_all(rival, self._timeline.horizon or 0)
 
     def _pass(self, at: int, partition: int) -> None:
-        self._doubted = False
         first = self._timeline.horizon is None
         future = self._timeline.tick(at, partition)
         horizon = self._timeline.horizon
@@ -120,7 +120,7 @@ class BoundedShard(Replayed):
     def _bury(self, dead: list[DeadRow]) -> None:
         if dead:
             self._engine.dead.extend(dead)
-            self._engine.lose({row.key for row in dead if row.key}, self._timeline.horizon or 0)
+            self._engine.lose(dead, self._timeline.horizon or 0)
 
     def _now(self) -> int:
         horizon = self._timeline.horizon
@@ -244,13 +244,13 @@ class BoundedShard(Replayed):
         arrays, engine = self._engine.state()
         more, timeline = self._timeline.state()
         statements = [encode(statement) for statement in self._catalogue.statements()]
-        values = [engine, timeline, statements, self._early, self._doubted, self._boundaries]
+        values = [engine, timeline, statements, self._early, self._rival, self._boundaries]
         return snapshots.pack(arrays | more, values)
 
     def load(self, snapshot: bytes) -> None:
         """Become what `snapshot` said, bit for bit."""
         arrays, values = snapshots.unpack(snapshot)
-        engine, timeline, statements, early, self._doubted, self._boundaries = values
+        engine, timeline, statements, early, self._rival, self._boundaries = values
         self._early = [(request, body) for request, body in early]
         self._catalogue = Catalogue(decode(statement) for statement in statements)
         self._timeline.load(arrays, timeline)

@@ -117,16 +117,22 @@ class Engine:
         found.extend((int(rows["at"][~whole][row]), items[k : k + 1]) for k, row in enumerate(first_rows))
         return found
 
-    def doubt(self, at: int) -> None:
-        """No width is known any more until it is confirmed."""
-        self.coordinator.doubt(at)
+    def doubt_all(self, rival: int, at: int) -> None:
+        """Another pipeline grants under the epoch `rival`."""
+        self.coordinator.doubt_all(rival, at)
         self._keep_answers()
 
-    def lose(self, keys: Iterable[str], at: int) -> None:
-        """Rows of these keys could not be used: what their sources' filters are is not known until a later row says."""
-        items = self.coordinator.find(list(keys))
-        if (items >= 0).any():
-            self.coordinator.doubt(at, items[items >= 0])
+    def lose(self, dead: Iterable[DeadRow], at: int) -> None:
+        """Rows could not be used: what their items' filters are is not known until a row of later sequence says."""
+        lost: dict[int, int] = {}
+        for row in dead:
+            item = int(self.coordinator.find([row.key])[0]) if row.key else -1
+            if item >= 0:
+                # A row whose own number cannot be read stands behind all that was read of its source.
+                number = row.sequence if row.sequence > 0 else int(self.sources.read[self.roll.owner[item]])
+                lost[item] = max(lost.get(item, 0), number)
+        if lost:
+            self.coordinator.doubt(np.array(list(lost)), np.array(list(lost.values())), at)
             self._keep_answers()
 
     # -- a run of rows ---------------------------------------------------------------------------------------------

@@ -1,0 +1,149 @@
+"""Hosting on real Spark: whatever dies, each output stands in the log once, and says what it would have said."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from chain_core import TOPIC, Chain, DiesOnce, Refusing, expected
+from pyspark.sql import SparkSession
+
+from tolerant.spark.pipeline import AVAILABLE_NOW, Pipeline, start
+from tolerant.streams import Column, Stream, StreamOptions
+from tolerant.transport import Fence, Fenced, SqliteLog, rows
+from tolerant.transport.log import POSITIONS
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> SqliteLog:
+    opened = SqliteLog(tmp_path / "log.db")
+    yield opened
+    opened.close()
+
+
+def feed(log: SqliteLog, count: int) -> None:
+    for i in range(count):
+        log.append("updates.s", pa.record_batch({"value": [i]}))
+
+
+def said(log: SqliteLog) -> list[dict[str, int]]:
+    return [rows.unpack(entry.payload).to_pylist()[0] for entry in log.read(TOPIC)]
+
+
+def run(spark: SparkSession, log: SqliteLog, factory: Any = Chain, **options: Any) -> Pipeline:
+    """Take all that the log holds, as one pipeline on one checkpoint."""
+    directory = log.path.parent / "checkpoint"
+    settings = {"name": "test", "trigger": AVAILABLE_NOW} | options
+    pipeline = start(spark, log, ["updates.s"], factory, directory, "c", **settings)
+    try:
+        pipeline.query.awaitTermination()
+    except Exception:
+        assert pipeline.sink.failure is not None
+    return pipeline
+
+
+def test_restarted_pipelines_go_on(spark: SparkSession, log: SqliteLog) -> None:
+    for _ in range(2):
+        feed(log, 7)
+        assert run(spark, log, entries=3).sink.failure is None
+    assert said(log) == expected(log.read("updates.s"))
+    assert log.latest(POSITIONS, "c").version > 0
+
+
+def test_a_worker_that_dies(spark: SparkSession, log: SqliteLog, tmp_path: Path) -> None:
+    feed(log, 9)
+    factory = DiesOnce(tmp_path / "scar", at=5)
+    assert run(spark, log, factory, entries=2).sink.failure is not None
+    assert (tmp_path / "scar").exists()
+    assert run(spark, log, factory, entries=2).sink.failure is None
+    assert said(log) == expected(log.read("updates.s"))
+
+
+class ForgetfulLog(SqliteLog):
+    """Writes a batch, and then is cut off before it can say so."""
+
+    forgets = True
+
+    def append_once(self, *arguments: Any) -> bool:
+        done = super().append_once(*arguments)
+        if self.forgets and arguments[1] == 1:
+            raise ConnectionError("cut off")
+        return done
+
+
+def test_a_batch_that_was_written_but_not_committed(spark: SparkSession, tmp_path: Path) -> None:
+    log = ForgetfulLog(tmp_path / "log.db")
+    feed(log, 9)
+    assert isinstance(run(spark, log, entries=3).sink.failure, ConnectionError)
+    log.forgets = False
+    assert run(spark, log, entries=3).sink.failure is None
+    assert said(log) == expected(log.read("updates.s"))
+    log.close()
+
+
+def test_a_core_that_raises_ends_the_pipeline(spark: SparkSession, log: SqliteLog) -> None:
+    feed(log, 3)
+    failed = run(spark, log, Refusing)
+    assert "the third entry stands at" in str(failed.sink.failure)
+    assert not failed.query.isActive
+    assert said(log) == []
+
+
+def test_a_pipeline_that_was_taken_over_writes_nothing(spark: SparkSession, log: SqliteLog) -> None:
+    feed(log, 2)
+    mine = Fence("pipeline/s", log.next_epoch("pipeline/s"))
+    log.next_epoch("pipeline/s")
+    assert isinstance(run(spark, log, fence=mine).sink.failure, Fenced)
+    assert said(log) == []
+
+
+def test_shards_see_all_statements_and_their_own_rows(spark: SparkSession, log: SqliteLog) -> None:
+    columns = (Column("host", "STRING"), Column("rate", "DOUBLE"))
+    stream = Stream("s", columns, ("host",), options=StreamOptions(shards=2, shard="host"))
+    for i in range(6):
+        host = f"host-{i}"
+        update = rows.updates_batch(kind="update", keys=[host], at=[i], source="x", sequence=[i + 1], through=i)
+        log.append("updates.s", update)
+        log.append("updates.s", rows.clock_batch(i))
+    assert run(spark, log, stream=stream, entries=5).sink.failure is None
+    out = said(log)
+    for shard in (0, 1):
+        mine = [row for row in out if row["shard"] == shard]
+        assert [row["count"] for row in mine] == list(range(1, 13))
+
+
+def test_a_pipeline_stops_in_the_middle(spark: SparkSession, log: SqliteLog) -> None:
+    running = start(spark, log, ["updates.s"], Chain, log.path.parent / "checkpoint", "c", name="test", entries=2)
+    while len(said(log)) < 10:
+        assert running.query.isActive, running.sink.failure
+        feed(log, 1)
+        time.sleep(0.01)
+    running.stop()
+    assert not running.query.isActive
+    run(spark, log)
+    assert said(log) == expected(log.read("updates.s"))
+
+
+def test_a_killed_driver(spark: SparkSession, log: SqliteLog, tmp_path: Path) -> None:
+    here = Path(__file__).parent
+    command = [sys.executable, here / "hosting_child.py", f"sqlite:///{log.path}", tmp_path / "checkpoint"]
+    environment = os.environ | {"PYTHONPATH": str(here)}
+    child = subprocess.Popen(command, start_new_session=True, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        while len(said(log)) < 20:
+            assert child.poll() is None
+            feed(log, 1)
+            time.sleep(0.02)
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    feed(log, 5)
+    assert run(spark, log).sink.failure is None
+    assert said(log) == expected(log.read("updates.s"))

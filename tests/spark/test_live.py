@@ -1,0 +1,123 @@
+"""The real thing: `tolerant run` and sources as processes on one log, through all that can happen to them."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from live import Live, violations
+
+from tolerant.kernels.versions import version
+from tolerant.transport.rows import unpack, updates_batch
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+QUERY = "CREATE QUERY level AS SELECT AVG(v) FROM live WITHIN 4;"
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    one = Live(tmp_path, QUERY)
+    yield one
+    one.close()
+
+
+def begin(live: Live) -> None:
+    """Two sources and a pipeline, settled."""
+    live.run()
+    live.wait(lambda: "live" in str(live.tolerant("sql", "SHOW STREAMS").stdout), "the stream")
+    live.start("a")
+    live.start("b")
+    live.wait_settled("level")
+
+
+def test_a_life(live: Live) -> None:
+    begin(live)
+    tolerance = [(0, 4.0)]
+
+    # A query comes, is tightened and widened while rows flow, and goes.
+    assert live.tolerant("sql", "CREATE QUERY top AS SELECT MAX(v) FROM live WITHIN 3").returncode == 0
+    live.wait_settled("top")
+    for within in (0.5, 4.0):
+        tolerance.append((time.time_ns() // 1000, max(within, tolerance[-1][1])))
+        done = live.tolerant("sql", f"ALTER QUERY level WITHIN {within}")
+        assert done.returncode == 0, done.stderr
+        live.wait_settled("level")
+        tolerance.append((live.answers("level")[-1].at, within))
+    assert live.tolerant("sql", "DROP QUERY top").returncode == 0
+    assert live.tolerant("sql", "DROP QUERY top").returncode != 0
+
+    # A row that cannot be used stops nobody.
+    bad = updates_batch(
+        kind="update", keys=["no key"], at=[1], source="a", sequence=[version(9, 1)], through=1, value=[1.0]
+    )
+    live.log.append("updates.live", bad)
+    live.wait(lambda: live.log.read("dead.live"), "the dead letter")
+    assert "key" in live.tolerant("dead", "live").stdout
+    live.wait_settled("level")
+
+    # A source dies, its items go stale; it comes back.
+    live.kill(live.sources["b"])
+    live.wait(lambda: live.answers("level")[-1].stale, "stale answers")
+    live.start("b")
+    live.wait_settled("level")
+
+    # A second run takes over from the first.
+    first = live.runs[-1]
+    live.run()
+    assert first.wait(60) == 1
+    assert "newer epoch" in (live.folder / "run-0.txt").read_text()
+    live.wait_settled("level")
+
+    # Ctrl-C ends cleanly.
+    last = live.runs[-1]
+    os.killpg(last.pid, signal.SIGINT)
+    assert last.wait(60) == 0
+    checked, wrong = violations(
+        live, "level", fmean, lambda at: next(w for begun, w in reversed(tolerance) if begun < at)
+    )
+    assert checked > 50
+    assert wrong == []
+
+
+def kill_at_random(live: Live, times: int, seed: int) -> None:
+    chance = random.Random(seed)
+    begin(live)
+    for _ in range(times):
+        time.sleep(chance.uniform(0.5, 4.0))
+        victims = chance.choice([["run"], ["a"], ["run", "b"], ["a", "b"]])
+        for victim in victims:
+            live.kill(live.runs[-1] if victim == "run" else live.sources[victim])
+        time.sleep(chance.uniform(0.0, 3.0))
+        for victim in victims:
+            if victim == "run":
+                live.run()
+            else:
+                live.start(victim)
+        live.wait_settled("level")
+    checked, wrong = violations(live, "level", fmean, lambda _: 4.0)
+    assert checked > 50
+    assert wrong == []
+    late = [record.body for record in [live.log.latest("status.live", "summary/0")] if record]
+    assert b'"late": 0,' in late[0], "a backlog after downtime makes nothing late"
+    assert_nothing_said_twice(live)
+
+
+def assert_nothing_said_twice(live: Live) -> None:
+    published = [entry.payload for entry in live.log.read("answers.level")]
+    rows = [tuple(row.values()) for payload in published for row in unpack(payload).to_pylist()]
+    assert len(rows) == len(set(rows))
+
+
+def test_killed_at_random_moments_it_breaks_no_promise(live: Live) -> None:
+    kill_at_random(live, times=3, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_killed_twenty_times_it_breaks_no_promise(live: Live) -> None:
+    kill_at_random(live, times=20, seed=2)
