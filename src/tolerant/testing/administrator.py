@@ -123,7 +123,7 @@ class Operator:
             self.checkpoints.append(checkpoint)
         else:
             # Mostly the one that ran last.
-            checkpoint = free[-1] if world.random.random() < 0.8 else world.random.choice(free)
+            checkpoint = free[-1] if world.random.random() < 0.6 else world.random.choice(free)
             self.checkpoints.remove(checkpoint)
             self.checkpoints.append(checkpoint)
         self.pipelines.append(SimulatedPipeline(world, checkpoint, self._factory, self._violated))

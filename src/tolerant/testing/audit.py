@@ -3,7 +3,8 @@
 1. For every item and horizon the source's filter, and with it the item's value, lies inside what the pipeline believes.
 2. Every settled answer contains the truth and is at most 2·within wide, when it is said and as long as it stands.
 3. No accepted row is lost: in the end every item is believed where its filter is.
-4. After the last fault every query settles within `SETTLES_WITHIN` boundaries, and stays settled.
+4. What a source that is silent for longer than its lease has to do with is stale, and late rows are counted.
+5. After the last fault every query settles within `SETTLES_WITHIN` boundaries, and stays settled.
 
 Left out are a dead source's items between its last `through` and its next hello, and the spans of late rows; nothing
 else.
@@ -11,6 +12,7 @@ else.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,7 +33,7 @@ SETTLES_WITHIN = 6
 
 
 class Violation(NamedTuple):
-    """A broken promise: which ("belief", "answer", "loss", "progress", "replay"), about when, and what happened."""
+    """A broken promise: which (see above; "replay": not a function of the log), about when, and what happened."""
 
     promise: str
     at: int
@@ -61,10 +63,13 @@ class Audit:
                 self.answers += 1
                 self.settled += is_settled(answer)
             horizon = self.reading.horizon(observation.position)
+            silent = self._silent(observation.position, horizon)
             for answer in self._current.values():
                 if answer["at"] < horizon:
                     self._judge(answer, horizon, "standing")
+                self._judge_staleness(answer, silent, horizon)
             self._judge_beliefs(observation, horizon)
+            self._judge_counts(observation)
 
     def run_last(self, settled_from: int) -> None:
         """Judge what must be so in the end: nothing is lost, and everything has settled."""
@@ -94,8 +99,8 @@ class Audit:
 
     def _judge_losses(self, observation: Observation, horizon: int) -> None:
         for key, _, state in self._live(horizon):
-            centre = observation.believed.get(key, (math.nan, 0.0))[0]
-            if centre != state.centre:
+            centre, width = observation.believed.get(key, (math.nan, 0.0))
+            if centre != state.centre and width < math.inf:  # a row that could not be used makes the width unknown
                 self._violate("loss", horizon, f"item {key} sent {state.centre} last, believed {centre}")
 
     def _live(self, moment: int) -> Iterator[tuple[str, float, FilterState]]:
@@ -112,6 +117,34 @@ class Audit:
 
     def _excused(self, key: str, moment: int) -> bool:
         return self.world.truth.items[key].is_dead(moment) or self.reading.was_late(key, moment)
+
+    # -- silence and counts -------------------------------------------------------------------------------------
+
+    def _silent(self, position: int, horizon: int) -> list[str]:
+        """The existing items of sources that have not been heard for longer than their lease."""
+        heard, lease = self.reading.heard(position), self.world.stream.options.lease
+        silent = {source for source, at in heard.items() if at + lease < horizon}
+        return [
+            key
+            for key, truth in self.world.truth.items.items()
+            if self.world.owners[key] in silent and truth.values.at(heard[self.world.owners[key]]) is not None
+        ]
+
+    def _judge_staleness(self, answer: dict[str, Any], silent: list[str], horizon: int) -> None:
+        if answer["stale"] or not silent:
+            return
+        asked = [select for select in self.reading.definitions(answer["query"], horizon) if select is not None]
+        if asked and all(set(silent) & set(self._members(select).get(answer["group"], [])) for select in asked):
+            text = f"{answer['query']} [{answer['group']}] of {answer['at']} is not stale, but {silent} are"
+            self._violate("staleness", horizon, text)
+
+    def _judge_counts(self, observation: Observation) -> None:
+        """Late rows are counted, where the pipeline says how it is."""
+        for row in said(observation, "status."):
+            if row["key"] == "summary/0":
+                counted, late = json.loads(row["body"])["late"], self.reading.late_rows(observation.position)
+                if counted < late:
+                    self._violate("count", observation.position, f"{late} rows were late, counted {counted}")
 
     # -- answers ------------------------------------------------------------------------------------------------
 

@@ -24,13 +24,13 @@ class Faults:
     source_stall: float = 0.01  # of a source's turn: it does nothing for a while
     skewed_clock: float = 0.008  # of a source's turn: its clock jumps, ahead or back
     churn: float = 0.02  # of a source's turn: an item joins or leaves
-    statement: float = 0.25  # of an administrator's turn: a query comes, goes or changes
-    pipeline_crash: float = 0.05  # of a batch: before or after its outputs are written
+    statement: float = 0.35  # of an administrator's turn: a query comes, goes or changes
+    pipeline_crash: float = 0.06  # of a batch: before or after its outputs are written
     lost_worker: float = 0.05  # of a batch: the shard is rebuilt from snapshot and deltas
     pipeline_stall: float = 0.03  # of a batch: the next one comes late
     pipeline_clock: float = 0.01  # of a clock row: it steps back or ahead
-    cold_start: float = 0.15  # of a restart: on an empty checkpoint
-    rival: float = 0.01  # of a batch: a second pipeline starts while this one runs
+    cold_start: float = 0.25  # of a restart: on an empty checkpoint
+    rival: float = 0.02  # of a batch: a second pipeline starts while this one runs
 
     def __post_init__(self) -> None:
         for field in fields(self):

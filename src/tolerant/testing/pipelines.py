@@ -68,7 +68,8 @@ class SimulatedPipeline:
         world.say(f"pipeline {checkpoint.id} starts as epoch {self.epoch} at position {checkpoint.position}")
         self._shard = self._restored()
         self._tick()
-        world.after(self._pause(), self._turn)
+        self._shift = 0
+        world.after(self._pause(), lambda: self._turn(0))
 
     def crash(self) -> None:
         """Die, and be started again after a while by whoever watches."""
@@ -78,6 +79,8 @@ class SimulatedPipeline:
     def calm(self) -> None:
         """From now on nothing is wrong with this pipeline."""
         self._offset = 0.0
+        self._shift += 1
+        self._turn(self._shift)
 
     def finish(self) -> None:
         """Read the log to its end."""
@@ -109,9 +112,9 @@ class SimulatedPipeline:
 
     # -- batches ------------------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
+    def _turn(self, shift: int) -> None:
         world = self._world
-        if not self.alive:
+        if not self.alive or shift != self._shift:
             return
         if world.strikes("lost_worker"):
             self._shard = self._restored()
@@ -119,7 +122,7 @@ class SimulatedPipeline:
         pause = self._pause()
         if world.strikes("pipeline_stall"):
             pause *= 8
-        world.after(pause, self._turn)
+        world.after(pause, lambda: self._turn(shift))
 
     def _batch(self, whole: bool = False) -> bool:
         """One micro-batch, as Spark makes them: planned, applied, written, committed; it can die between any two.

@@ -29,6 +29,10 @@ class Reading:
         self.late: dict[str, list[Span]] = {}
         self._defined: dict[str, list[tuple[int, AggregateSelect | None]]] = {}
         self._newest: dict[tuple[str, str], int] = {}
+        self._heard: dict[str, int] = {}
+        self._hearings: list[dict[str, int]] = []
+        self._late_rows = 0
+        self._late_counts: list[int] = []
         horizon, catalogue = -FOREVER, Catalogue()
         for position, rows, statement in world.appended:
             if statement is not None:
@@ -42,12 +46,22 @@ class Reading:
                     self._note_late(row, horizon)
             self._positions.append(position)
             self._horizons.append(horizon)
+            self._hearings.append(dict(self._heard))
+            self._late_counts.append(self._late_rows)
         self.catalogue = catalogue
 
     def horizon(self, position: int) -> int:
         """The horizon after everything up to a position has been read."""
         index = bisect_right(self._positions, position) - 1
         return self._horizons[index] if index >= 0 else -FOREVER
+
+    def late_rows(self, position: int) -> int:
+        """How many rows up to a position were late, repeated ones not counted."""
+        return self._late_counts[bisect_right(self._positions, position) - 1]
+
+    def heard(self, position: int) -> dict[str, int]:
+        """Source → the greatest time that any row of it up to a position has."""
+        return self._hearings[bisect_right(self._positions, position) - 1]
 
     def was_late(self, key: str, moment: int) -> bool:
         """Whether a late row about the item could not be reckoned with at a moment."""
@@ -78,11 +92,13 @@ class Reading:
             return False
         if kind in ("update", "hello", "ack") and not math.isfinite(row["value"]):
             return False
+        self._heard[source] = max(self._heard.get(source, -FOREVER), row["at"])
         newest = self._newest.get((source, key), 0)
         self._newest[source, key] = max(newest, row["sequence"])
         return bool(row["sequence"] > newest)
 
     def _note_late(self, row: dict[str, Any], horizon: int) -> None:
+        self._late_rows += 1
         whole = row["kind"] in ("beat", "hello")
         keys = [key for key, owner in self._owners.items() if owner == row["source"]] if whole else [row["key"]]
         for key in keys:

@@ -29,6 +29,7 @@ class SimulatedSource:
         self._keys = [key_text((name, kind)) for kind in kinds]
         world.owners.update(dict.fromkeys(self._keys, name))
         self._step = world.random.choice([0.1, 1.0, 1.0, 5.0])
+        self._activity = {key: world.random.choice([0.05, 0.3, 0.8]) for key in self._keys}
         self._values: dict[str, float] = {}  # what the application measures, of the items that exist
         self._leaving: list[str] = []  # items that are gone, as long as the log does not know
         self._shy: list[str] = []  # items that say hello a turn after the others
@@ -102,8 +103,7 @@ class SimulatedSource:
         core.advance(self.clock)
         self._hello(self._shy)
         self._shy = []
-        if world.random.random() < 0.6:
-            self._measure()
+        self._measure()
         if world.strikes("churn"):
             self._churn()
         if world.random.random() < 0.5:
@@ -145,7 +145,7 @@ class SimulatedSource:
         world = self._world
         moved: list[str] = []
         for key in self._values:
-            if key not in self._shy and world.random.random() < 0.6:
+            if key not in self._shy and world.random.random() < self._activity[key]:
                 self._walk(key)
                 moved.append(key)
         self._offer(moved)
