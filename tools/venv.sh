@@ -1,5 +1,6 @@
 #!/bin/sh
 # Makes .venv with Tolerant, its pinned dependencies and, where the system has no Java 17 or later, a Java from PyPI.
+# Last it compiles what is to be fast, so that nothing that is run later waits for the compiler.
 # PYTHON chooses the interpreter. Otherwise: the newest of python3.13 … python3.11 on the path, then python3.14, then python3.
 set -eu
 cd "$(dirname "$0")/.."
@@ -51,4 +52,6 @@ fi
 if system_java; then extras=dev; else extras=dev,java; fi
 echo "Installing Tolerant and what it needs (once; a few minutes on a slow line)"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$extras]"
+echo "Compiling the hot loops (once; about a minute)"
+.venv/bin/python -m tolerant.demo.warm
 touch .venv/.installed

@@ -1,0 +1,60 @@
+"""Compiles the hot loops ahead of their first use: `python -m tolerant.demo.warm`, run when the environment is made.
+
+A short demo in one process, sources and shard and simulations, so that every loop meets the arrays that it will meet.
+The machine code is kept on disk, and a pipeline's first answer does not wait for the compiler.
+"""
+
+from __future__ import annotations
+
+from tolerant.client import missing, read, send, standing
+from tolerant.demo.sources import time_of
+from tolerant.demo.sums import aggregates, simulated
+from tolerant.demo.traffic import STREAM, Shape, generate, statements
+from tolerant.edge import Source
+from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.sql import CreateQuery, parse_many
+from tolerant.streams import Stream
+from tolerant.traces import Trace
+from tolerant.transport import Log, MemoryLog
+from tolerant.transport.log import START
+from tolerant.transport.rows import clock_batch
+
+
+def warm(shape: Shape | None = None) -> None:
+    """Run everything that is compiled, on a small trace."""
+    shape = shape or Shape(ticks=60, hosts=2)
+    trace, log = generate(shape), MemoryLog()
+    create, queries = statements(shape)
+    _say(log, create)
+    stream = standing(log).streams[STREAM]
+    _play(log, stream, trace, queries)
+    selected = [statement for statement in parse_many(queries) if isinstance(statement, CreateQuery)]
+    asked = aggregates(selected, stream, trace.items)
+    for policy in ("exact", "uniform", "adaptive"):
+        simulated(policy, policy, trace, asked, shape.period)
+
+
+def _play(log: Log, stream: Stream, trace: Trace, queries: str) -> None:
+    shard, position, now = BoundedShard(stream, 0, 1, "warm"), START, time_of(0)
+    with Source(STREAM, log, name="warm", clock=lambda: now) as source:
+        handles = source.register(trace.items)
+        for tick in range(trace.ticks):
+            now = time_of(tick)
+            source.set_many(handles, trace.values[tick])
+            source.advance(now)
+            log.append(f"updates.{STREAM}", clock_batch(now))
+            if tick == 1:
+                _say(log, queries)
+            entries = log.read([f"updates.{STREAM}", "queries"], position)
+            position = entries[-1].position
+            log.append_packed([(output.topic, output.payload) for output in shard.take(entries)])
+    BoundedShard(stream, 0, 1, "warm").restore(shard.snapshot(), [])
+
+
+def _say(log: Log, text: str) -> None:
+    for statement in missing(log, read(log, text)):
+        send(log, statement)
+
+
+if __name__ == "__main__":
+    warm()
