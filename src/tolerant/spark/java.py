@@ -41,8 +41,7 @@ class JavaNotFound(RuntimeError):
 
 
 def java_home() -> Path:
-    """The `JAVA_HOME` for Spark: `$JAVA_HOME`, the `java` on the path, or the `java` extra, the first that is new
-    enough.
+    """The `JAVA_HOME` for Spark: of `$JAVA_HOME`, the path and the `java` extra the first that is new enough.
 
     Raises:
         JavaNotFound: none is.

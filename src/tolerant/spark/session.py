@@ -19,10 +19,12 @@ _STATE = {
     # State files carry the id of the run that wrote them: a batch that is run again cannot mix with its first try.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
+_HERE = Path(__file__).parent
 _FILES = {
-    # Without its native library Hadoop starts a `chmod` process for every file that it makes on a local disk,
-    # a third of a small batch. This one does not, and renames as atomically; Spark has checksums of its own.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # Checkpoints and state on a local disk, without a `chmod` process for every file: see jars/LocalFiles.java.
+    "spark.jars": str(_HERE / "jars" / "local-files.jar"),
+    "spark.driver.extraClassPath": str(_HERE / "jars" / "local-files.jar"),
+    "spark.hadoop.fs.file.impl": "tolerant.LocalFiles",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -30,6 +32,7 @@ _FILES = {
 _PYTHON = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "tolerant.spark.daemon",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 _QUIET = {
@@ -44,15 +47,20 @@ _ONE_MACHINE = {
 }
 
 
-def session(master: str = "local[2]", shards: int = 1, app: str = "tolerant") -> SparkSession:
+def session(
+    master: str = "local[2]", shards: int = 1, app: str = "tolerant", mutterings: Path | None = None
+) -> SparkSession:
     """The session of this process, made if there is none. `shards`: the shuffle partitions, hence shards, of pipelines.
+
+    `mutterings`: a file for what Python workers write to their standard output and error (PySpark's own report progress
+    there); None: the terminal. What makes a batch fail is raised where the pipeline was started, in either case.
 
     Raises:
         JavaNotFound: there is no Java for it.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    log4j = (_HERE / "log4j2.properties").as_uri()
     settings = {
         **_STATE,
         **_FILES,
@@ -66,4 +74,8 @@ def session(master: str = "local[2]", shards: int = 1, app: str = "tolerant") ->
     builder = SparkSession.builder.master(master).appName(app)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if mutterings is not None:
+        java = spark.sparkContext._jvm.java
+        java.lang.System.setErr(java.io.PrintStream(java.io.FileOutputStream(str(mutterings)), True))
+    return spark

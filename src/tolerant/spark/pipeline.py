@@ -1,0 +1,122 @@
+"""One pipeline: log → source → (splitter) → hosted shards → sink → log, as one streaming query."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+
+from tolerant.spark.hosting import Hosted
+from tolerant.spark.processor import OUTPUT, HostProcessor
+from tolerant.spark.sink import LogSink
+from tolerant.spark.source import BYTES, ENTRIES, LogSource
+from tolerant.spark.splitter import SPLIT_SCHEMA, splitter
+from tolerant.streams import Stream
+from tolerant.transport import Fence, PipelineLog
+
+AVAILABLE_NOW = "available now"
+"""The trigger that takes what the log holds at the start, and ends."""
+
+_BUILDING = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A running pipeline: Spark's query, and the sink that knows why it failed."""
+
+    query: StreamingQuery
+    sink: LogSink
+
+    def stop(self, wait: float = 30.0) -> None:
+        """Finish the batch under way, if that takes no longer than `wait` seconds, and end."""
+        self.sink.close(wait)
+        self.query.stop()
+
+
+def start(
+    spark: SparkSession,
+    log: PipelineLog,
+    topics: Sequence[str],
+    factory: Callable[[int], Hosted],
+    checkpoint_dir: Path | str,
+    checkpoint: str,
+    *,
+    name: str,
+    stream: Stream | None = None,
+    fence: Fence | None = None,
+    trigger: str = "0 seconds",
+    entries: int = ENTRIES,
+    size: int = BYTES,
+) -> Pipeline:
+    """Start hosting the shards that `factory` makes on the entries of `topics`; it goes on from `checkpoint_dir`.
+
+    `checkpoint`: the id of that directory. `stream`: with more than one shard in its options, rows are split between
+    them. `trigger`: how often a batch begins ("200 milliseconds"; "0 seconds": as soon as the last is done), or
+    `AVAILABLE_NOW`. `entries` and `size`: the most that one batch takes.
+    """
+    options = {"uri": _absolute(log), "topics": json.dumps(sorted(topics)), "checkpoint": checkpoint}
+    options |= {"entries": str(entries), "bytes": str(size)}
+    log.register(checkpoint, stream.name if stream else name, topics)
+    spark.dataSource.register(LogSource)
+    source = spark.readStream.format(LogSource.name()).options(**options).load()
+    sink = LogSink(log, checkpoint, fence)
+    run = f"{name}/{uuid.uuid4()}"
+    with _BUILDING, _workers_of_its_own(spark, run), _shuffle_partitions(spark, stream):
+        hosted = _host(_routed(source, stream), HostProcessor(factory, run))
+        writer = hosted.writeStream.queryName(run).outputMode("append").foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(Path(checkpoint_dir).absolute()))
+        when = {"availableNow": True} if trigger == AVAILABLE_NOW else {"processingTime": trigger}
+        return Pipeline(writer.trigger(**when).start(), sink)
+
+
+def _routed(source: DataFrame, stream: Stream | None) -> DataFrame:
+    if stream is None or stream.options.shards == 1:
+        return source.withColumn("shard", F.lit(0))
+    return source.mapInArrow(splitter(stream), SPLIT_SCHEMA)
+
+
+def _host(routed: DataFrame, processor: HostProcessor) -> DataFrame:
+    return routed.groupBy("shard").transformWithStateInPandas(
+        statefulProcessor=processor, outputStructType=OUTPUT, outputMode="Append", timeMode="None"
+    )
+
+
+def _absolute(log: PipelineLog) -> str:
+    """The URI as every process understands it, whatever directory it works in."""
+    prefix = "sqlite:///"
+    return f"{prefix}{Path(log.uri.removeprefix(prefix)).absolute()}" if log.uri.startswith(prefix) else log.uri
+
+
+@contextmanager
+def _workers_of_its_own(spark: SparkSession, run: str) -> Iterator[None]:
+    """Let the pipeline's cores live in Python workers that no other pipeline uses.
+
+    Spark hands out idle workers in turn, to whoever asks, but keeps those with different environments apart. In a
+    shared pool each worker would come to hold a copy of each core, out of date whenever it is needed.
+    """
+    environment = spark.sparkContext.environment
+    environment["TOLERANT_PIPELINE"] = run
+    try:
+        yield
+    finally:
+        del environment["TOLERANT_PIPELINE"]
+
+
+@contextmanager
+def _shuffle_partitions(spark: SparkSession, stream: Stream | None) -> Iterator[None]:
+    """One partition a shard; the query takes the setting over when it starts."""
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    spark.conf.set(name, str(stream.options.shards if stream else 1))
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)

@@ -1,0 +1,113 @@
+"""Hosts any `Hosted` core in `transformWithStateInPandas` (`specs/0-pipeline.md` §5).
+
+State of a shard: a snapshot, the deltas since, and a stamp that names this state and counts their bytes. Each call to
+the state store is a round trip to the JVM, so a batch makes three: read the stamp, append the delta, write the stamp.
+The snapshot is written anew when the deltas outweigh it, and read only when the core is not in this worker's memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from tolerant.spark import cache
+from tolerant.spark.hosting import Hosted
+from tolerant.transport.log import Entry
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+OUTPUT = "topic STRING, payload BINARY"
+"""The columns that come out: those of `Output`."""
+
+_LIGHT = 256 << 10  # bytes of deltas that are never worth a snapshot
+_MANY = 1_000  # deltas that take long to take again, however small
+
+
+@dataclass(frozen=True)
+class _Stamp:
+    """Names a state, and says what it is made of."""
+
+    name: bytes
+    snapshot: int  # bytes
+    deltas: int  # bytes
+    count: int  # of deltas
+
+    def outweighed(self) -> bool:
+        return self.deltas > max(self.snapshot, _LIGHT) or self.count > _MANY
+
+
+class HostProcessor(StatefulProcessor):  # type: ignore[misc]
+    """Runs the shards that `factory` makes. `pipeline` names this run of the pipeline, as no other is named."""
+
+    def __init__(self, factory: Callable[[int], Hosted], pipeline: str) -> None:
+        self._factory = factory
+        self._pipeline = pipeline
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state variables; runs once on the driver too, so it does nothing else."""
+        self._snapshot = handle.getValueState("snapshot", "data BINARY")
+        self._deltas = handle.getListState("deltas", "data BINARY")
+        self._stamp = handle.getValueState("stamp", "name BINARY, snapshot BIGINT, deltas BIGINT, count BIGINT")
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        """Apply a batch of a shard's entries; the outputs as rows."""
+        (shard,) = key
+        entries = _entries(rows)
+        stamp, core = self._current(int(shard))
+        outputs, delta = core.apply(entries)
+        written = self._write(stamp, core, delta)
+        cache.put(self._pipeline, int(shard), written, core)
+        if outputs:
+            yield pd.DataFrame({"topic": [o.topic for o in outputs], "payload": [o.payload for o in outputs]})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _current(self, shard: int) -> tuple[_Stamp | None, Hosted]:
+        """The shard as the store has it, from memory if it can be."""
+        held = self._stamp.get()
+        stamp = None if held is None else _Stamp(bytes(held[0]), *map(int, held[1:]))
+        core = cache.take(self._pipeline, shard, stamp.name if stamp else None)
+        return stamp, core or self._rebuild(shard, stamp)
+
+    def _rebuild(self, shard: int, stamp: _Stamp | None) -> Hosted:
+        core = self._factory(shard)
+        snapshot = self._snapshot.get() if stamp and stamp.snapshot else None
+        deltas = [bytes(data) for (data,) in self._deltas.get()] if stamp and stamp.count else []
+        core.restore(None if snapshot is None else bytes(snapshot[0]), deltas)
+        cache.settle()
+        return core
+
+    def _write(self, stamp: _Stamp | None, core: Hosted, delta: bytes) -> bytes:
+        """Bring the store to the state of the core; the name of that state."""
+        now = replace(stamp or _Stamp(b"", 0, 0, 0), name=os.urandom(16))
+        now = replace(now, deltas=now.deltas + len(delta), count=now.count + 1)
+        if now.outweighed():
+            snapshot = core.snapshot()
+            self._snapshot.update((snapshot,))
+            self._deltas.clear()
+            now = _Stamp(now.name, len(snapshot), 0, 0)
+        else:
+            self._deltas.appendValue((delta,))
+        self._stamp.update((now.name, now.snapshot, now.deltas, now.count))
+        return now.name
+
+
+def _entries(rows: Iterator[pd.DataFrame]) -> list[Entry]:
+    """The entries of a batch, in log order: on their way through Spark they may have lost it."""
+    columns = ("topic", "partition", "position", "payload")
+    found = [
+        Entry(topic, int(partition), int(position), bytes(payload))
+        for frame in rows
+        for topic, partition, position, payload in zip(*(frame[name] for name in columns), strict=True)
+    ]
+    found.sort(key=lambda entry: (entry.partition, entry.position))
+    return found

@@ -1,0 +1,53 @@
+"""The way out of Spark into the log: each batch's outputs in one transaction, exactly once.
+
+Spark runs a batch again when it does not know that it was finished. The log then has the batch's number already, and
+nothing is written; and if another process has taken the pipeline over, nothing is written either.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from pyspark.sql import DataFrame
+
+from tolerant.transport import Fence, PipelineLog
+
+
+class BatchFailed(Exception):
+    """A batch failed; said in few words, because Spark searches the text of what `foreachBatch` raises.
+
+    The trap: it does so with a regular expression that recurses for every character, and overflows its stack on the
+    Java stack trace that comes with PySpark's own errors. The stream then dies in silence.
+    """
+
+
+class LogSink:
+    """For `foreachBatch`; runs in the driver. `failure` keeps what went wrong, which Spark would only tell as text."""
+
+    def __init__(self, log: PipelineLog, checkpoint: str, fence: Fence | None) -> None:
+        self._log = log
+        self._checkpoint = checkpoint
+        self._fence = fence
+        self._closed = False
+        self._busy = threading.Lock()
+        self.failure: Exception | None = None
+
+    def __call__(self, outputs: DataFrame, batch: int) -> None:
+        """Append a batch's outputs, columns `topic` and `payload`."""
+        with self._busy:
+            if self._closed:
+                raise BatchFailed("the pipeline is being stopped")
+            try:
+                # Exactly one action: each would run the batch, and so change the state, once more.
+                found = outputs.toArrow()
+                topics, payloads = (found.column(name).to_pylist() for name in ("topic", "payload"))
+                self._log.append_once(self._checkpoint, batch, list(zip(topics, payloads, strict=True)), self._fence)
+            except Exception as error:
+                self.failure = error
+                raise BatchFailed(f"batch {batch} failed: {type(error).__name__}") from None
+
+    def close(self, wait: float) -> None:
+        """Take no more batches; returns when the one under way is done, or after `wait` seconds."""
+        self._closed = True
+        if self._busy.acquire(timeout=wait):
+            self._busy.release()

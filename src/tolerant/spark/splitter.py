@@ -1,0 +1,137 @@
+"""Routes rows to shards: `WITH (shards = n, shard = column)`.
+
+Every row of an item goes to the shard of its key; clock rows, beats and statements go to all. Where a source's rows
+all went elsewhere, a shard gets a beat in their place, made from the last of them: else it would take a source that
+is busy with other shards' items for a dead one. All of it is a function of the payload alone, so a batch that is run
+again is split alike.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tolerant.streams import Stream, key_parts
+from tolerant.transport import rows
+from tolerant.transport.log import QUERIES
+
+SPLIT_SCHEMA = "shard INT, partition INT, position BIGINT, topic STRING, payload BINARY"
+"""The columns of the source, and the shard that the row is for."""
+
+_ARROW = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("partition", pa.int32()),
+        ("position", pa.int64()),
+        ("topic", pa.string()),
+        ("payload", pa.binary()),
+    ]
+)
+_FOR_ALL = ("clock", "beat")
+
+
+@lru_cache(maxsize=1 << 20)
+def shard_of(key: str, stream: Stream) -> int:
+    """The shard that an item belongs to; `key` as `key_text` wrote it. The same in every process and release.
+
+    Raises:
+        ValueError: the text is not a key of the stream.
+    """
+    parts = key_parts(key, stream.key_types)
+    column = stream.options.shard
+    part = list(parts) if column is None else parts[stream.key.index(column)]
+    return zlib.crc32(json.dumps(part, separators=(",", ":")).encode()) % stream.options.shards
+
+
+def split(payload: bytes, stream: Stream) -> list[tuple[int, bytes]]:
+    """A payload of `updates.<stream>` as (shard, payload) for each shard that has rows in it; none is lost.
+
+    What cannot be read goes to shard 0 as it is, which buries it.
+    """
+    try:
+        batch = rows.unpack(payload)
+    except ValueError:
+        return [(0, payload)]
+    if not batch.schema.equals(rows.UPDATES):
+        return [(0, payload)]
+    shards = stream.options.shards
+    kinds = batch.column("kind").cast(pa.string())
+    for_all = pc.is_in(kinds, value_set=pa.array(_FOR_ALL)).to_numpy(zero_copy_only=False)
+    if for_all.all():
+        return [(shard, payload) for shard in range(shards)]
+    of_row = np.where(for_all, -1, _shards(batch.column("key"), stream))
+    return [(shard, rows.pack(part)) for shard in range(shards) if (part := _part(batch, of_row, shard)).num_rows]
+
+
+def splitter(stream: Stream) -> Split:
+    """The stage for `mapInArrow` that splits what the source of this stream gives."""
+    return Split(stream)
+
+
+class Split:
+    """Batches of the source in, the same with their shard out; travels to the workers."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One batch out for each that comes in."""
+        for batch in batches:
+            found = [
+                (shard, partition, position, topic, part)
+                for partition, position, topic, payload in zip(*batch.to_pydict().values(), strict=True)
+                for shard, part in self._parts(topic, payload)
+            ]
+            columns = list(zip(*found, strict=True)) or [()] * len(_ARROW)
+            yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)
+
+    def _parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
+        if topic == QUERIES:
+            return [(shard, payload) for shard in range(self._stream.options.shards)]
+        return split(payload, self._stream)
+
+
+def _shards(keys: pa.DictionaryArray, stream: Stream) -> NDArray[np.int64]:
+    """The shard of each row by its key; 0 where there is none that can be read."""
+
+    def one(key: str | None) -> int:
+        try:
+            return shard_of(key or "", stream)
+        except (ValueError, TypeError):
+            return 0
+
+    by_word = np.array([one(key) for key in keys.dictionary.to_pylist()] or [0], np.int64)
+    indices = keys.indices
+    known = indices.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(known, by_word[indices.fill_null(0).to_numpy()], 0)
+
+
+def _part(batch: pa.RecordBatch, of_row: NDArray[np.int64], shard: int) -> pa.RecordBatch:
+    """The rows for one shard in their order, with a beat for each source that has rows for others only."""
+    mine = (of_row == shard) | (of_row < 0)
+    sources = batch.column("source").cast(pa.string())
+    silent = set(pc.unique(sources).to_pylist()) - set(pc.unique(sources.filter(pa.array(mine))).to_pylist()) - {None}
+    if not silent:
+        return batch.filter(pa.array(mine))
+    names = sources.to_pylist()
+    last = {name: row for row, name in enumerate(names) if name in silent}
+    table = batch.to_pydict()
+    for row in last.values():
+        mine[row] = True
+        table["kind"][row], table["key"][row], table["value"][row] = "beat", "", 0.0
+        table["slope"][row], table["report"][row], table["grant"][row] = 0.0, None, 0
+    columns = [_column(table[field.name], field.type) for field in rows.UPDATES]
+    return pa.record_batch(columns, schema=rows.UPDATES).filter(pa.array(mine))
+
+
+def _column(values: list[object], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, kind)
