@@ -41,17 +41,17 @@ class Live:
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
     def run(self, checkpoint: str = "checkpoint") -> subprocess.Popen[bytes]:
-        output = open(self.folder / f"run-{len(self.runs)}.txt", "wb")  # noqa: SIM115 — the child's
         command = [sys.executable, "-m", "tolerant", "run", str(self.file), "--log", self.uri]
         command += ["--checkpoint", str(self.folder / checkpoint)]
-        self.runs.append(subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True))
+        with open(self.folder / f"run-{len(self.runs)}.txt", "wb") as output:
+            self.runs.append(subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True))
         return self.runs[-1]
 
     def start(self, name: str) -> None:
-        output = open(self.folder / f"{name}.txt", "ab")  # noqa: SIM115 — the child's
         seed = str(sum(name.encode()) + len(self.rows()))
         command = [sys.executable, str(HERE / "live_source.py"), self.uri, name, seed, str(self.folder / "journal.txt")]
-        self.sources[name] = subprocess.Popen(command, stdout=output, stderr=output)
+        with open(self.folder / f"{name}.txt", "ab") as output:
+            self.sources[name] = subprocess.Popen(command, stdout=output, stderr=output)
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """SIGKILL, to the process and all it started."""

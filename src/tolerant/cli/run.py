@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -77,10 +76,13 @@ def _serve(log: PipelineLog, folder: Path, master: str, trigger: str, clock: Clo
 
     console = Console(stderr=True)
     runner = Runner(log, folder, master=master, trigger=trigger, clock="wall" if clock is Clock.WALL else "log")
+    signals = _Signals(runner.stop)
+    signals.hold()
     try:
-        with _stopped_by_signals(runner.stop), console.status("Starting Spark") as status:
+        with console.status("Starting Spark") as status:
 
             def ready(streams: list[str]) -> None:
+                signals.hold()
                 console.print(f"Running {', '.join(streams)} on {log.uri}, checkpoints in {folder}. Ctrl-C ends.")
                 status.update("Running")
 
@@ -90,6 +92,7 @@ def _serve(log: PipelineLog, folder: Path, master: str, trigger: str, clock: Clo
     except (PipelineFailed, JavaNotFound) as error:
         raise CommandError(str(error)) from error
     finally:
+        signals.release()
         _end_spark()
 
 
@@ -101,22 +104,26 @@ def _end_spark() -> None:
         active.stop()
 
 
-@contextlib.contextmanager
-def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run cleanly; a second one ends it at once."""
+class _Signals:
+    """While it is held, Ctrl-C and SIGTERM call `stop`; a second one ends the process at once."""
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, before[signal.Signals(number)])
-        stop()
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+    def hold(self) -> None:
+        """Take the signals; again after Spark has started, which takes Ctrl-C for itself."""
+        for number in self._before:
+            signal.signal(number, self._handle)
+
+    def release(self) -> None:
+        """Give them back."""
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.release()
+        self._stop()
 
 
 def _beside(uri: str) -> Path:
