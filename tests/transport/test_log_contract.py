@@ -211,6 +211,24 @@ def test_trim_never_touches_statements_and_compacted_rows(log: PipelineLog, cloc
     assert len(log.read("queries")) == 1
 
 
+def test_a_checkpoint_that_was_replaced_is_forgotten_in_time(log: PipelineLog, clock: object) -> None:
+    log.register("old", "s", ["updates.s"])
+    log.register("elsewhere", "t", ["updates.t"])
+    log.next_epoch("pipeline/s", "old")
+    log.next_epoch("pipeline/t", "elsewhere")
+    clock.now = 5_000
+    log.trim(POSITIONS, before=4_000)
+    assert log.latest(POSITIONS, "old") is not None
+    log.next_epoch("pipeline/s", "new")
+    log.register("new", "s", ["updates.s"])
+    log.pass_position("old", 1)
+    log.trim(POSITIONS, before=4_000)
+    assert log.latest(POSITIONS, "old") is not None
+    log.trim(POSITIONS, before=6_000)
+    assert log.latest(POSITIONS, "old") is None
+    assert {key for key in ("new", "elsewhere") if log.latest(POSITIONS, key)} == {"new", "elsewhere"}
+
+
 def test_many_threads_append_and_nothing_is_lost(log: PipelineLog) -> None:
     def work(name: str) -> None:
         for i in range(20):

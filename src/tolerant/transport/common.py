@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -64,6 +64,15 @@ def passed_by_all(positions: Mapping[str, tuple[int, bytes]], topic: str) -> int
     """
     passed = [position for position, body in positions.values() if topic in json.loads(body)["topics"]]
     return min(passed, default=None)
+
+
+def abandoned(positions: Mapping[str, tuple[int, bytes]], owner: Callable[[str], str | None]) -> list[str]:
+    """The checkpoints in `positions` (as in `passed_by_all`) whose pipeline belongs to another checkpoint now.
+
+    `owner`: from `pipeline/<stream>` to the checkpoint that took its newest epoch.
+    """
+    owners = {key: owner(f"pipeline/{json.loads(body)['stream']}") for key, (_, body) in positions.items()}
+    return [key for key, newest in owners.items() if newest not in (None, key)]
 
 
 def check_topic(topic: str) -> str:

@@ -164,7 +164,9 @@ class PipelineLog(Log, Protocol):
         """Delete the oldest entries of `topic` that all its readers have passed; how many they were.
 
         `before`: only what was appended before that, by the wall clock in microseconds. At most `limit` a
-        call, so that no writer waits long. Compacted topics lose nothing but forgotten keys, `queries` nothing.
+        call, so that no writer waits long. Compacted topics lose nothing but forgotten keys, `queries` nothing. In
+        `positions` a checkpoint is forgotten first that has passed nothing since `before` and whose pipeline another
+        checkpoint has taken over: nobody waits for it.
         """
         ...
 

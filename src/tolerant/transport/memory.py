@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tolerant.transport import rows
 from tolerant.transport.common import (
+    abandoned,
     check_fence,
     check_topic,
     compacted_entry,
@@ -145,6 +146,8 @@ class MemoryLog:
     def trim(self, topic: str, before: int, limit: int = 1000) -> int:
         """See `Log.trim`."""
         with self._open():
+            if topic == POSITIONS:
+                self._forget_abandoned(before)
             if is_compacted(topic):
                 held = self._compacted.get(topic, {})
                 forgotten = [key for key, (_, _, at, body) in held.items() if body is None and at < before][:limit]
@@ -188,6 +191,17 @@ class MemoryLog:
             if changed_at > position:
                 appends.setdefault(changed_at, []).append((key, version, body))
         return (compacted_entry(topic, at, changed) for at, changed in sorted(appends.items()))
+
+    def _forget_abandoned(self, before: int) -> None:
+        known = self._compacted.get(POSITIONS, {}).items()
+        old = {key: (version, body) for key, (version, _, at, body) in known if body is not None and at < before}
+
+        def owner(name: str) -> str | None:
+            newest = self.latest(EPOCHS, name)
+            return newest.body.decode() if newest else None
+
+        for key in abandoned(old, owner):
+            self.forget(key)
 
     def _delete(self, topic: str, before: int, passed: int | None, limit: int) -> int:
         held = self._positions.get(topic, [])

@@ -23,6 +23,7 @@ import pyarrow as pa
 from tolerant.transport import rows
 from tolerant.transport.common import (
     Row,
+    abandoned,
     check_fence,
     check_topic,
     compacted_entry,
@@ -163,6 +164,8 @@ class SqliteLog:
         """See `Log.trim`. Pages that became free are given back to the file system, some at each call."""
         if topic == QUERIES:
             return 0
+        if topic == POSITIONS:
+            self._forget_abandoned(before)
         with self._writing() as connection:
             count = (_trim_forgotten if is_compacted(topic) else _trim_entries)(connection, topic, before, limit)
         with self._using() as connection:
@@ -179,6 +182,19 @@ class SqliteLog:
     def close(self) -> None:
         """See `Log.close`."""
         self._connections.close()
+
+    def _forget_abandoned(self, before: int) -> None:
+        statement = "SELECT key, version, body FROM compacted WHERE topic = ? AND body IS NOT NULL AND at < ?"
+        with self._reading() as connection:
+            known = {key: (version, body) for key, version, body in connection.execute(statement, (POSITIONS, before))}
+
+            def owner(name: str) -> str | None:
+                newest = _latest(connection, EPOCHS, name)
+                return newest.body.decode() if newest else None
+
+            gone = abandoned(known, owner)
+        for key in gone:
+            self.forget(key)
 
     def _write(self, connection: sqlite3.Connection, changes: Sequence[tuple[str, bytes, list[Row] | None]]) -> int:
         last = _take_positions(connection, len(changes))
