@@ -136,7 +136,7 @@ def test_an_older_epoch_is_fenced(log: PipelineLog) -> None:
     first = Fence("pipeline/s", log.next_epoch("pipeline/s"))
     assert log.append_once("c", 0, [("a", packed(1))], first)
     second = Fence("pipeline/s", log.next_epoch("pipeline/s"))
-    with pytest.raises(Fenced, match=r"pipeline/s has been taken over: epoch 2 .* holds epoch 1"):
+    with pytest.raises(Fenced, match=r"pipeline/s has been taken over: a newer epoch runs, 2; .* holds epoch 1"):
         log.append_once("c", 1, [("a", packed(2))], first)
     assert len(log.read("a")) == 1
     assert log.append_once("c", 1, [("a", packed(2))], second)

@@ -1,16 +1,15 @@
 """Runs the pipelines of all streams that a log knows: starts them, gives them time, sees that they are well, and stops.
 
-Two threads: one appends clock rows and looks whether somebody else has taken over; the caller's, in `run`, follows the
-statements of the log and the health of the pipelines.
+Three threads: one appends clock rows and looks whether somebody else has taken over; one deletes what is too old; the
+caller's, in `run`, follows the statements of the log and the health of the pipelines.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import shutil
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +18,16 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from tolerant.spark.checkpoints import checkpoint_id
+from tolerant.spark.failures import reason
 from tolerant.spark.hosting import Hosted
-from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Statement, decode, encode
+from tolerant.spark.java import JavaNotFound
+from tolerant.spark.retention import tidy
+from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Statement, decode
 from tolerant.streams import SECOND, Stream
-from tolerant.transport import Fence, Fenced, PipelineLog
-from tolerant.transport.log import START
+from tolerant.transport import Fence, Fenced, LogError, PipelineLog
+from tolerant.transport.common import check_fence
+from tolerant.transport.log import EPOCHS, QUERIES, START
 from tolerant.transport.rows import NO_TIME, REPLIES, clock_batch, unpack
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ FactoryMaker = Callable[[Stream, int, str], Callable[[int], Hosted]]
 CLOCK = 0.1
 """Seconds between two clock rows."""
 
-_RETENTION = 30.0  # seconds between two looks for rows that have become too old
+_TIDY = 30.0  # seconds between two looks for rows that have become too old
 
 
 class PipelineFailed(Exception):
@@ -85,10 +89,12 @@ class Runner:
         self._position = START
         self._begun = log.end()
         self._running: dict[str, Running] = {}
-        self._fenced: list[str] = []
+        self._failure: Exception | None = None  # of the other threads
         self._stopping = threading.Event()
-        self._ticking = threading.Thread(target=self._tick, name="clock", daemon=True)
-        self._trimmed = time.monotonic()
+        self._threads = [
+            threading.Thread(target=self._every, args=(pause, work), name=work.__name__, daemon=True)
+            for pause, work in ((CLOCK, self._tick), (_TIDY, self._tidy))
+        ]
 
     # -- a life ------------------------------------------------------------------------------------------------
 
@@ -99,14 +105,14 @@ class Runner:
             PipelineFailed: a pipeline cannot go on, or another process has taken it over.
         """
         self._follow()
-        self._ticking.start()
+        for thread in self._threads:
+            thread.start()
         if ready:
             ready(sorted(self._running))
         end = None if seconds is None else time.monotonic() + seconds
         while not self._stopping.wait(CLOCK):
-            self._follow()
             self._look()
-            self._trim()
+            self._follow()
             if end is not None and time.monotonic() >= end:
                 return
 
@@ -117,11 +123,14 @@ class Runner:
     def close(self) -> None:
         """Stop the pipelines; each finishes the batch under way."""
         self._stopping.set()
-        if self._ticking.is_alive():
-            self._ticking.join()
-        for running in self._running.values():
-            running.pipeline.stop()
-        self._running = {}
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+        running, self._running = self._running, {}
+        for one in running.values():
+            # The others must be stopped even if Spark has gone, or this pipeline's failure comes up again.
+            with contextlib.suppress(Exception):
+                one.pipeline.stop()
 
     def __enter__(self) -> Runner:
         return self
@@ -133,21 +142,29 @@ class Runner:
 
     # -- time --------------------------------------------------------------------------------------------------
 
+    def _every(self, pause: float, work: Callable[[], None]) -> None:
+        """Do the work again and again; if it fails, `run` will say so."""
+        try:
+            while not self._stopping.wait(pause):
+                work()
+        except Exception as error:
+            self._failure = error
+
     def _tick(self) -> None:
-        while not self._stopping.wait(CLOCK):
-            for running in list(self._running.values()):
-                if self._newest_epoch(running.fence) > running.fence.epoch:
-                    self._fenced.append(running.stream.name)
-                    return
-                if self._clock == "wall":
-                    self._append_clock(running)
+        for running in list(self._running.values()):
+            check_fence(running.fence, self._newest_epoch(running.fence))
+            if self._clock == "wall":
+                self._append_clock(running)
+
+    def _tidy(self) -> None:
+        tidy(self._log, self._catalogue.copy(), time.time_ns() // 1000, self._stopping)
 
     def _append_clock(self, running: Running) -> None:
         running.last_clock = max(time.time_ns() // 1000, running.last_clock)  # the wall clock may step back
         self._log.append(running.topic, clock_batch(running.last_clock, running.fence.epoch, running.checkpoint))
 
     def _newest_epoch(self, fence: Fence) -> int:
-        record = self._log.latest("epochs", fence.name)
+        record = self._log.latest(EPOCHS, fence.name)
         return record.version if record else 0
 
     # -- statements ----------------------------------------------------------------------------------------------
@@ -155,7 +172,7 @@ class Runner:
     def _follow(self) -> None:
         """Take the statements that have come since, and start and stop pipelines as they say."""
         replies = []
-        for entry in self._log.read("queries", self._position):
+        for entry in self._log.read(QUERIES, self._position):
             self._position = entry.position
             for row in _statement_rows(entry.payload):
                 try:
@@ -194,64 +211,41 @@ class Runner:
         # Whatever the state says, grants are numbered under the new epoch from here on.
         self._log.append(topic, clock_batch(NO_TIME, fence.epoch, checkpoint))
         make = self._factory or shard_factory
-        pipeline = start(
-            session(self._master),
-            self._log,
-            ["queries", topic],
-            make(stream, fence.epoch, checkpoint),
-            folder / "spark",
-            checkpoint,
-            name=stream.name,
-            stream=stream,
-            fence=fence,
-            trigger=self._trigger,
-        )
+        try:
+            pipeline = start(
+                session(self._master, mutterings=self._folder.absolute() / "workers.log"),
+                self._log,
+                [QUERIES, topic],
+                make(stream, fence.epoch, checkpoint),
+                folder / "spark",
+                checkpoint,
+                name=stream.name,
+                stream=stream,
+                fence=fence,
+                trigger=self._trigger,
+            )
+        except (JavaNotFound, LogError):
+            raise  # they say themselves what to do
+        except Exception as error:
+            raise PipelineFailed(f"stream {stream.name}: the pipeline could not be started: {reason(error)}") from error
         return Running(stream, fence, checkpoint, pipeline)
 
     # -- health --------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        for name in self._fenced:
-            raise PipelineFailed(f"stream {name}: another process runs it now, under a newer epoch; this one stops")
+        if self._failure is not None:
+            raise PipelineFailed(str(self._failure)) from self._failure
         for name, running in self._running.items():
-            query, failure = running.pipeline.query, running.pipeline.sink.failure
+            failure = running.pipeline.sink.failure
             if isinstance(failure, Fenced):
-                raise PipelineFailed(f"stream {name}: {failure}")
-            if not query.isActive:
-                error = failure or query.exception() or "it ended without saying why"
-                raise PipelineFailed(f"stream {name}: the pipeline failed: {_first_line(error)}")
-
-    def _trim(self) -> None:
-        """Delete rows that everybody has passed and that are older than their stream keeps them."""
-        if time.monotonic() - self._trimmed < _RETENTION:
-            return
-        self._trimmed = time.monotonic()
-        now = time.time_ns() // 1000
-        for name, running in self._running.items():
-            queries = [f"answers.{query.name}" for query in self._catalogue.queries_over(name)]
-            for topic in (running.topic, f"dead.{name}", *queries):
-                self._log.trim(topic, now - running.stream.options.retention)
-        if self._running:
-            self._log.trim("replies", now - max(r.stream.options.retention for r in self._running.values()))
-
-
-def checkpoint_id(folder: Path, stream: Stream) -> str:
-    """The id of a stream's checkpoint folder: it tells two pipelines of one stream apart.
-
-    A folder that is another stream's, one of the same name that was dropped, is emptied first.
-    """
-    file, definition = folder / "tolerant.json", encode(CreateStream(stream))
-    if file.exists():
-        held = json.loads(file.read_text())
-        if held["stream"] == definition:
-            return str(held["checkpoint"])
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    checkpoint = str(uuid.uuid4())
-    scratch = folder / f"tolerant.{checkpoint}"
-    scratch.write_text(json.dumps({"checkpoint": checkpoint, "stream": definition}))
-    scratch.rename(file)
-    return checkpoint
+                raise PipelineFailed(str(failure)) from failure
+            try:
+                ended = not running.pipeline.query.isActive
+                error = failure or (running.pipeline.query.exception() if ended else None)
+            except Exception as gone:
+                raise PipelineFailed(f"stream {name}: Spark has gone: {reason(gone)}") from gone
+            if ended:
+                raise PipelineFailed(f"stream {name}: the pipeline failed: {reason(error or 'nobody knows why')}")
 
 
 def _statement_rows(payload: bytes) -> list[dict[str, str]]:
@@ -277,8 +271,3 @@ def _reply(request: str, statement: Statement, outcome: Outcome) -> dict[str, ob
         "message": outcome.message,
         "at": int(time.time() * SECOND),
     }
-
-
-def _first_line(error: object) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:500]

@@ -94,7 +94,7 @@ def check_fence(fence: Fence, newest: int) -> None:
     """
     if newest > fence.epoch:
         raise Fenced(
-            f"{fence.name} has been taken over: epoch {newest} is running, this process holds epoch {fence.epoch}"
+            f"{fence.name} has been taken over: a newer epoch runs, {newest}; this process holds epoch {fence.epoch}"
             " and must stop"
         )
 
