@@ -76,9 +76,7 @@ def quarters(samples: list[Sample], column: int) -> list[float]:
     """The median of a column in each quarter of the boundaries."""
     table = np.array(samples)
     edges = np.linspace(0, table[-1, 0], 5)
-    parts = [
-        table[(table[:, 0] > low) & (table[:, 0] <= high), column] for low, high in zip(edges, edges[1:], strict=False)
-    ]
+    parts = [table[(table[:, 0] > low) & (table[:, 0] <= high), column] for low, high in pairwise(edges)]
     return [float(np.median(part)) if len(part) else float("nan") for part in parts]
 
 
