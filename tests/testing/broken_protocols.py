@@ -28,12 +28,14 @@ class BelievesTighteningsAtOnce(ReferenceShard):
 
 
 class ReusesVersions(ReferenceShard):
-    """A new grant of an item bears the number of the one before."""
+    """A new grant of an item takes the place and the number of the one before."""
 
     def issue(self, key, width):
         held = self.items[key].grants
         self.reused = held[-1].version if held and epoch_of(held[-1].version) == self.epoch else None
         super().issue(key, width)
+        if self.reused:
+            del held[-2]
 
     def next_version(self):
         return self.reused or super().next_version()

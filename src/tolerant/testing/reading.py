@@ -31,6 +31,7 @@ class Reading:
         self._newest: dict[tuple[str, str], int] = {}
         self._heard: dict[str, int] = {}
         self._hearings: list[dict[str, int]] = []
+        known: dict[str, int] = {}
         self._late_rows = 0
         self._late_counts: list[int] = []
         horizon, catalogue = -FOREVER, Catalogue()
@@ -42,11 +43,12 @@ class Reading:
                 if row["kind"] == "clock":
                     if row["source"] in ("", checkpoint) and row["at"] != NO_TIME:
                         horizon = max(horizon, row["at"] - self._latency)
+                        known = dict(self._heard)
                 elif self._is_news(row) and row["at"] <= horizon:
                     self._note_late(row, horizon)
             self._positions.append(position)
             self._horizons.append(horizon)
-            self._hearings.append(dict(self._heard))
+            self._hearings.append({source: self._heard[source] for source in known})
             self._late_counts.append(self._late_rows)
         self.catalogue = catalogue
 
@@ -60,7 +62,7 @@ class Reading:
         return self._late_counts[bisect_right(self._positions, position) - 1]
 
     def heard(self, position: int) -> dict[str, int]:
-        """Source → the greatest time that any row of it up to a position has."""
+        """Source → the greatest time of its rows up to a position, of those known before the last clock row."""
         return self._hearings[bisect_right(self._positions, position) - 1]
 
     def was_late(self, key: str, moment: int) -> bool:
@@ -86,11 +88,9 @@ class Reading:
                 history.append((horizon + 1, None))
 
     def _is_news(self, row: dict[str, Any]) -> bool:
-        """Whether a row can be used, and is none that came before."""
+        """Whether a row is about an item or its source, and none that came before."""
         kind, key, source = row["kind"], row["key"], row["source"]
         if kind not in _USABLE or (kind != "beat" and self._owners.get(key) != source):
-            return False
-        if kind in ("update", "hello", "ack") and not math.isfinite(row["value"]):
             return False
         self._heard[source] = max(self._heard.get(source, -FOREVER), row["at"])
         newest = self._newest.get((source, key), 0)
@@ -98,7 +98,7 @@ class Reading:
         return bool(row["sequence"] > newest)
 
     def _note_late(self, row: dict[str, Any], horizon: int) -> None:
-        self._late_rows += 1
+        self._late_rows += math.isfinite(row["value"])  # else it is a dead letter
         whole = row["kind"] in ("beat", "hello")
         keys = [key for key, owner in self._owners.items() if owner == row["source"]] if whole else [row["key"]]
         for key in keys:
