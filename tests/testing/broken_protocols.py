@@ -49,14 +49,6 @@ class StartsAgainUnderItsOldEpoch(ReferenceShard):
         return version(1, self.issued)
 
 
-class IgnoresRivals(ReferenceShard):
-    """Clock rows of another pipeline make nothing unknown."""
-
-    def tick(self, row):
-        if row["source"] in ("", self.checkpoint):
-            super().tick(row)
-
-
 class TakesAnyVersionForItsNewest(ReferenceShard):
     """A row confirms the newest grant, whatever version it carries."""
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 from tolerant.sql import AggregateSelect, AlterQuery, Catalogue, CreateQuery, CreateStream, Drop, In, Statement, render
 from tolerant.sql.predicates import Compare
+from tolerant.sql.statements import Function
 from tolerant.testing.pipelines import Checkpoint, ShardFactory, SimulatedPipeline
 from tolerant.testing.world import World
+
+_FUNCTIONS: tuple[Function, ...] = ("sum", "avg", "avg", "min", "max", "count")
 
 
 class Administrator:
@@ -60,7 +63,7 @@ class Administrator:
 
     def _select(self) -> AggregateSelect:
         random = self._world.random
-        fn = random.choice(["sum", "avg", "avg", "min", "max", "count"])
+        fn: Function = random.choice(_FUNCTIONS)
         select = AggregateSelect(
             self._world.stream.name, fn, within=0.0 if fn == "count" else self._within(), column="rate"
         )

@@ -190,9 +190,9 @@ class Audit:
             assert isinstance(query.select, AggregateSelect)
             for group, keys in self._members(query.select).items():
                 if any(self.world.truth.items[key].values.at(horizon) is not None for key in keys):
-                    answer = self._current.get((name, group))
-                    if answer is None or not is_settled(answer):
-                        self._violate("progress", horizon, f"{name} [{group}] has not settled: {answer}")
+                    last = self._current.get((name, group))
+                    if last is None or not is_settled(last):
+                        self._violate("progress", horizon, f"{name} [{group}] has not settled: {last}")
 
     def _violate(self, promise: str, at: int, text: str) -> None:
         self.violated(Violation(promise, at, f"pipeline {self.checkpoint.id}: {text}"))
