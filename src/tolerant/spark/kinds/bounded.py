@@ -89,6 +89,7 @@ class BoundedShard(Replayed):
 
     def _pass(self, at: int, partition: int) -> None:
         first = self._timeline.horizon is None
+        self._open()
         future = self._timeline.tick(at, partition)
         horizon = self._timeline.horizon
         if len(future):
@@ -103,6 +104,7 @@ class BoundedShard(Replayed):
         if first:
             early, self._early = self._early, []
             self._take_statements(early)
+            self._open()
 
     def _from_the_future(self, row: np.void, clock: int) -> DeadRow:
         engine = self._engine
@@ -141,9 +143,7 @@ class BoundedShard(Replayed):
             self._take_statements(rows)
 
     def _take_statements(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Statements take effect just after the horizon, in order; queries that start one after the other start at
-        once.
-        """
+        """Statements take effect just after the horizon, in order."""
         for request, body in rows:
             try:
                 statement = decode(body)
@@ -151,7 +151,6 @@ class BoundedShard(Replayed):
                 self._engine.dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
                 continue
             self._take_statement(request, statement)
-        self._open()
 
     def _take_statement(self, request: str, statement: Statement) -> None:
         owner = self._stream_of(statement)
@@ -182,6 +181,9 @@ class BoundedShard(Replayed):
                 self._farewells.append(said_farewell(name, groups, now))
 
     def _open(self) -> None:
+        """Start the queries that were created since time last moved: one by one, a thousand of them would take
+        minutes.
+        """
         if self._opening:
             self._engine.open(self._opening, self._now())
             self._opening = {}
@@ -244,15 +246,20 @@ class BoundedShard(Replayed):
         arrays, engine = self._engine.state()
         more, timeline = self._timeline.state()
         statements = [encode(statement) for statement in self._catalogue.statements()]
-        values = [engine, timeline, statements, self._early, self._rival, self._boundaries]
+        values = [engine, timeline, statements, self._early, list(self._opening), self._rival, self._boundaries]
         return snapshots.pack(arrays | more, values)
 
     def load(self, snapshot: bytes) -> None:
         """Become what `snapshot` said, bit for bit."""
         arrays, values = snapshots.unpack(snapshot)
-        engine, timeline, statements, early, self._rival, self._boundaries = values
+        engine, timeline, statements, early, opening, self._rival, self._boundaries = values
         self._early = [(request, body) for request, body in early]
         self._catalogue = Catalogue(decode(statement) for statement in statements)
         self._timeline.load(arrays, timeline)
-        selects = {name: query.select for name, query in self._catalogue.queries.items()}
-        self._engine.load(arrays, engine, {n: s for n, s in selects.items() if isinstance(s, AggregateSelect)})
+        selects = {
+            name: query.select
+            for name, query in self._catalogue.queries.items()
+            if isinstance(query.select, AggregateSelect)
+        }
+        self._opening = {name: selects[name] for name in opening}
+        self._engine.load(arrays, engine, selects)
