@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from rig import START, Rig, key
+from rig import START, TRAFFIC, Rig, key
 
 from tolerant.kernels.versions import version
 from tolerant.spark.kinds.bounded import BoundedShard
@@ -89,6 +89,17 @@ def test_groups_appear_with_their_first_item_and_each_is_a_query() -> None:
     rig.set("edge", b=7.0)
     rig.tick(4)
     assert last(rig, "each", "b") == (5, 7, 9, True)
+
+
+def test_of_several_shards_only_the_one_with_the_items_answers() -> None:
+    sharded = TRAFFIC + " WITH (shards = 2, shard = host)"
+    rig = Rig("CREATE QUERY n AS SELECT COUNT(*) FROM traffic WHERE host = 'a' WITHIN 0", stream=sharded)
+    rig.tick(2)
+    assert rig.answers("n") == []
+    rig.start("edge")
+    rig.set("edge", a=1.0)
+    rig.tick(2)
+    assert [answer.value for answer in rig.answers("n")] == [1]
 
 
 def test_a_count_follows_items_at_once() -> None:

@@ -289,8 +289,8 @@ class Engine:
         for name, select in selects.items():
             self.selects[name] = select
             groups = members(select, keys)
-            if not select.group_by:
-                groups.setdefault("", {})
+            if not select.group_by and self._stream.options.shards == 1:
+                groups.setdefault("", {})  # of several shards, the one that has the items answers
             self.instances[name] = list(groups)
             for group, weights in groups.items():
                 opened.append(aggregate(name, group, select, {texts[i]: weight for i, weight in weights.items()}))
