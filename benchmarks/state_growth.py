@@ -20,7 +20,7 @@ import psutil
 from side_by_side import Figure, arguments, report
 from tolerant.client import standing
 from tolerant.demo.performance import Outcome, perform
-from tolerant.demo.pipeline import DemoPipeline
+from tolerant.demo.pipeline import DemoPipeline, log_uri
 from tolerant.demo.traffic import STREAM, Shape
 from tolerant.demo.view import Moment
 from tolerant.spark.kinds.bounded import BoundedShard
@@ -37,7 +37,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         samples, outcome = play(folder, shape)
-        snapshots = snapshot_sizes(f"sqlite:///{folder / 'log.db'}")
+        snapshots = snapshot_sizes(log_uri(folder))
     figures = [
         *growth("state of the shard", "kB", snapshots, judge=not quick),
         *growth("files of the checkpoint", "MB", quarters(samples, 1), judge=False),
@@ -66,9 +66,8 @@ def play(folder: Path, shape: Shape) -> tuple[list[Sample], Outcome]:
             sampled[0] = time.monotonic()
             samples.append((moment.boundaries, checkpoint_size(folder / "checkpoint"), python_memory()))
 
-    outcome = perform(
-        folder, shape, lambda uri, kept: DemoPipeline(uri, kept, "local[2]", shape), began=time.time(), show=show
-    )
+    pipeline = DemoPipeline(folder, "local[2]", shape)
+    outcome = perform(folder, shape, lambda log: pipeline, began=time.time(), show=show)
     return samples, outcome
 
 

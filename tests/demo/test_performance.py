@@ -50,7 +50,7 @@ def test_a_short_demo_keeps_every_promise(tmp_path):
     outcome = perform(
         tmp_path,
         shape,
-        lambda uri, checkpoint: ShardInAThread(uri),
+        lambda log: ShardInAThread(log.uri),
         began=time.time(),
         show=lambda moment: shown.append(moment.stage),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import psutil
 import typer
@@ -13,7 +13,12 @@ from rich.console import Console
 from rich.live import Live
 
 from tolerant.cli.options import Json
-from tolerant.cli.reporting import FAILED
+from tolerant.cli.reporting import FAILED, CommandError
+
+if TYPE_CHECKING:
+    from tolerant.demo.performance import Outcome
+    from tolerant.demo.pipeline import DemoPipeline
+    from tolerant.demo.traffic import Shape
 
 
 def demo(
@@ -22,25 +27,23 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Run source processes, queries and a pipeline on generated traffic; count messages, check every promise."""
-    from tolerant.demo.performance import perform
     from tolerant.demo.pipeline import DemoPipeline
-    from tolerant.demo.report import record, save
     from tolerant.demo.traffic import Shape
-    from tolerant.demo.view import costs_table, live
 
     folder, shape = out / "run", Shape()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    # From the start of the process: what the imports take is part of the wait.
-    began = psutil.Process().create_time()
-    with Live(console=Console(stderr=as_json), refresh_per_second=4, transient=as_json) as screen:
-        outcome = perform(
-            folder,
-            shape,
-            lambda uri, checkpoint: DemoPipeline(uri, checkpoint, master, shape),
-            began=began,
-            show=lambda moment: screen.update(live(moment)),
-        )
+    # First of all, since it takes longest: the rest gets ready meanwhile.
+    pipeline = DemoPipeline(folder, master, shape)
+    try:
+        outcome = _perform(folder, shape, pipeline, Console(stderr=as_json), as_json)
+    except RuntimeError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        pipeline.stop()
+    from tolerant.demo.report import record, save
+    from tolerant.demo.view import costs_table
+
     data, picture = save(outcome, out)
     if as_json:
         typer.echo(json.dumps(record(outcome)))
@@ -51,3 +54,15 @@ def demo(
         console.print(f"Written: {picture}, {data}; the log is sqlite:///{folder / 'log.db'}", soft_wrap=True)
     if outcome.audit.violations:
         raise typer.Exit(FAILED)
+
+
+def _perform(folder: Path, shape: Shape, pipeline: DemoPipeline, console: Console, transient: bool) -> Outcome:
+    from tolerant.demo.performance import perform
+    from tolerant.demo.view import live
+
+    # From the start of the process: what the imports take is part of the wait.
+    began = psutil.Process().create_time()
+    with Live(console=console, refresh_per_second=4, transient=transient) as screen:
+        return perform(
+            folder, shape, lambda log: pipeline, began=began, show=lambda moment: screen.update(live(moment))
+        )

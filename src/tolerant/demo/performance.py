@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tolerant.client import Client, missing, read, send
 from tolerant.demo.audit import Audit, Series, audit
+from tolerant.demo.pipeline import log_uri
 from tolerant.demo.sources import BEGIN, TICK, Conductor, time_of
 from tolerant.demo.sums import Cost, aggregates, sent, simulated
 from tolerant.demo.traffic import STREAM, Shape, generate, statements
@@ -60,24 +61,23 @@ class Outcome:
 def perform(
     folder: Path,
     shape: Shape,
-    start: Callable[[str, Path], Pipeline],
+    start: Callable[[Log], Pipeline],
     *,
     began: float,
     show: Callable[[Moment], None] = lambda moment: None,
 ) -> Outcome:
     """Play the whole trace and check every promise.
 
-    `start(log, checkpoint)` starts the pipeline; `began` is the wall time, seconds, from which answers are timed.
-    `folder` must be empty; the log and the checkpoint stay in it, to be looked at.
+    `start(log)` gives the pipeline, running or starting; `began`: wall time, seconds, that answers are timed from.
+    The log stays in `folder`, to be looked at.
     """
-    uri = f"sqlite:///{folder / 'log.db'}"
-    log = open_log(uri)
+    log = open_log(log_uri(folder))
     conductor = Conductor(log, shape)
     stage = _Stage(log, shape, conductor, began, show)
     create, queries = statements(shape)
     stage.say(create)
     conductor.start()
-    pipeline = start(uri, folder / "checkpoint")
+    pipeline = start(log)
     try:
         stage.play(pipeline, queries)
         conductor.stop()
@@ -119,10 +119,11 @@ class _Stage:
         for tick in range(period, last + period, period):
             clock = self._conductor.play_to(min(tick, last))
             self._wait(pipeline, clock - AHEAD * period * TICK)
-        # Past the last tick by more than the latency, so that the answers about it come out, and past a boundary.
+        # Past the last tick by more than the latency, so that the answers about it come out; and past a boundary, so that
+        # the pipeline says what it has counted.
         end = time_of(last + 2 * period)
         self._conductor.clock(end)
-        self._wait(pipeline, time_of(last))
+        self._wait(pipeline, time_of(last + period))
 
     def _wait(self, pipeline: Pipeline, horizon: int) -> None:
         while True:

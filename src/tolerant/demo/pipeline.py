@@ -11,19 +11,23 @@ from pathlib import Path
 from tolerant.demo.traffic import Shape, statements
 
 
+def log_uri(folder: Path) -> str:
+    """The demo's log in its folder."""
+    return f"sqlite:///{folder / 'log.db'}"
+
+
 class DemoPipeline:
     """A `tolerant run` process; what it says is kept in `run.txt` beside its log."""
 
-    def __init__(self, uri: str, checkpoint: Path, master: str, shape: Shape) -> None:
-        folder = checkpoint.parent
+    def __init__(self, folder: Path, master: str, shape: Shape) -> None:
         file = folder / "demo.sql"
         # The stream alone: the queries come when the sources have said what items there are.
         file.write_text(statements(shape)[0] + "\n")
         self._said = folder / "run.txt"
-        command = [sys.executable, "-m", "tolerant", "run", str(file), "--log", uri, "--clock", "log"]
+        command = [sys.executable, "-m", "tolerant", "run", str(file), "--log", log_uri(folder), "--clock", "log"]
         with self._said.open("w") as said:
             self._process = subprocess.Popen(
-                [*command, "--checkpoint", str(checkpoint), "--master", master],
+                [*command, "--checkpoint", str(folder / "checkpoint"), "--master", master],
                 stdout=said,
                 stderr=subprocess.STDOUT,
                 # A group of its own: Ctrl-C is for the demo, which ends this process itself.

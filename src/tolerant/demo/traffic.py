@@ -40,7 +40,7 @@ class Shape:
 
     ticks: int = 3_100
     hosts: int = 10
-    sources: int = 4
+    sources: int = 3
     period: int = 10
     seed: int = 4
 

@@ -8,13 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from tolerant.experiments.harness.experiment import Row
 from tolerant.experiments.harness.registry import load
 from tolerant.experiments.harness.result import Result
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int, int], None]
@@ -45,6 +44,8 @@ def run(
 
 def _measure(spark: SparkSession, name: str, grid: list[Row], progress: Progress) -> list[Row]:
     def work(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        import pandas as pd  # slow to import, and who only lists experiments has no use for it
+
         measure = load(name).measure
         for frame in frames:
             for number, parameters in zip(frame["number"], frame["parameters"], strict=True):
