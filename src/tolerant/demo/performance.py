@@ -119,7 +119,7 @@ class _Stage:
         for tick in range(period, last + period, period):
             clock = self._conductor.play_to(min(tick, last))
             self._wait(pipeline, clock - AHEAD * period * TICK)
-        # Past the last tick by more than the latency, so that the answers about it come out; and past a boundary, so that
+        # Past the last tick by more than the latency, so that its answers come out; and past a boundary, so that
         # the pipeline says what it has counted.
         end = time_of(last + 2 * period)
         self._conductor.clock(end)
