@@ -36,13 +36,18 @@ VOLUMES = {
 
 @dataclass(frozen=True)
 class Shape:
-    """How much is generated: `ticks` of one second on `hosts` hosts, in the hands of `sources` processes."""
+    """How much is generated: `ticks` of one second on `hosts` hosts, in the hands of `sources` processes.
+
+    Bursts of a group last `on` ticks in the mean, the rests between them `off`.
+    """
 
     ticks: int = 3_100
     hosts: int = 10
     sources: int = 3
     period: int = 10
     seed: int = 4
+    on: float = 300
+    off: float = 600
 
 
 def statements(shape: Shape, tolerance: float = 40.0) -> tuple[str, str]:
@@ -89,7 +94,7 @@ def generate(shape: Shape) -> Trace:
     groups = list(product(DIRECTIONS, SCOPES, SERVICES, PACKETS))
     keys = [(host, *group) for host in host_names(shape) for group in groups]
     means = [VOLUMES.get(group, 0.0) / (rank + 1) for rank in range(shape.hosts) for group in groups]
-    values = bursty_traffic(means, shape.ticks, on=300, off=600, seed=shape.seed)
+    values = bursty_traffic(means, shape.ticks, on=shape.on, off=shape.off, seed=shape.seed)
     return Trace(tuple(key_text(key) for key in keys), values)
 
 
