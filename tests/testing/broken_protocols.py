@@ -11,6 +11,7 @@ from reference_shard import ReferenceShard
 
 from tolerant.edge.core import SourceCore
 from tolerant.kernels.versions import epoch_of, version
+from tolerant.testing import Faults
 
 # -- the pipeline's side ----------------------------------------------------------------------------------------------
 
@@ -59,12 +60,16 @@ class TakesAnyVersionForItsNewest(ReferenceShard):
 class TrustsForEver(ReferenceShard):
     """Items of a source that is silent, or has not said them again after its restart, count as fresh."""
 
+    weather = Faults(source_crash=0.05)
+
     def is_stale(self, item):
         return False
 
 
 class ForgetsSpoiledRows(ReferenceShard):
     """A row that could not be used leaves the item's width as it was."""
+
+    weather = Faults(corrupt_row=0.1)
 
     def spoil(self, row):
         pass

@@ -22,7 +22,8 @@ MISTAKES = [
 def simulate(seed, mistake=None):
     shard = mistake if mistake is not None and issubclass(mistake, ReferenceShard) else ReferenceShard
     source = mistake if mistake is not None and issubclass(mistake, SourceCore) else SourceCore
-    return simulate_faults(seed, shard_factory=shard, source_factory=source)
+    weather = getattr(mistake, "weather", Faults())  # the fault that brings the mistake to light, more often
+    return simulate_faults(seed, shard_factory=shard, source_factory=source, faults=weather)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)

@@ -151,9 +151,15 @@ class SimulatedSource:
         self._offer(moved)
 
     def _walk(self, key: str) -> None:
+        """A step at random, or, as an adversary would have it, to just inside the edge of the item's filter."""
         world = self._world
-        step = world.random.choice([0.0, 1.0, 1.0, 1.0, 20.0]) * self._step
-        self._values[key] += world.random.gauss(0, step) if step else 0.0
+        state = self.core.filter_of(key) if self.core is not None else None
+        if state is not None and 0 < state.width < 1e6 and world.random.random() < 0.4:
+            edge = world.random.choice([-0.5, 0.5]) * world.between(0.7, 1.0)
+            self._values[key] = state.centre + edge * state.width
+        else:
+            step = world.random.choice([0.0, 1.0, 1.0, 1.0, 20.0]) * self._step
+            self._values[key] += world.random.gauss(0, step)
 
     def _offer(self, keys: list[str]) -> None:
         if not keys or self.core is None:
