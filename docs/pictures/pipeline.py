@@ -20,6 +20,7 @@ HOSTS = 8
 
 
 def main() -> None:
+    """Play it and draw it."""
     rig = Rig("CREATE QUERY load AS SELECT AVG(rate) FROM traffic WITHIN 6")
     core = rig.start("edge")
     handles = core.register([key(f"host-{n}") for n in range(HOSTS)])
@@ -38,6 +39,7 @@ def main() -> None:
 
 
 def draw(rig: Rig, truth: np.ndarray) -> None:
+    """The band of the answers, and the truth in it."""
     answers = [answer for answer in rig.answers("load") if answer.low is not None]
     at = np.array([(answer.at - START) / SECOND for answer in answers])
     low, high = (np.array([getattr(answer, end) for answer in answers]) for end in ("low", "high"))
