@@ -7,6 +7,9 @@ from pyspark.sql import SparkSession
 
 from tolerant.spark.session import session
 
+# Java that compiles a little less: its sessions here last a minute, and are done before the full compiler has paid off.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
