@@ -69,8 +69,10 @@ def start(
     source = spark.readStream.format(LogSource.name()).options(**options).load()
     sink = LogSink(log, checkpoint, fence)
     run = f"{name}/{uuid.uuid4()}"
-    with _BUILDING, _workers_of_its_own(spark, run), _shuffle_partitions(spark, stream):
-        hosted = _host(_routed(source, stream), HostProcessor(factory, run))
+    with _BUILDING, _shuffle_partitions(spark, stream):
+        routed = _routed(source, stream)
+        with _workers_of_its_own(spark, run):
+            hosted = _host(routed, HostProcessor(factory, run))
         writer = hosted.writeStream.queryName(run).outputMode("append").foreachBatch(sink)
         writer = writer.option("checkpointLocation", str(Path(checkpoint_dir).absolute()))
         when = {"availableNow": True} if trigger == AVAILABLE_NOW else {"processingTime": trigger}

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tolerant.spark.cache import settle
 from tolerant.transport import Deleted, PipelineLog, open_log
 from tolerant.transport.log import START, Entry
 
@@ -43,6 +44,7 @@ _ALL = 1 << 62
 @cache
 def opened(uri: str) -> PipelineLog:
     """The log at `uri`, opened once in this process: workers live through many batches."""
+    settle()
     return open_log(uri)
 
 
