@@ -28,7 +28,7 @@ from tolerant.testing.reading import Reading
 from tolerant.testing.world import World
 from tolerant.transport.rows import unpack
 
-SETTLES_WITHIN = 6
+SETTLES_WITHIN = 4
 """Boundaries after the last fault until every query must have settled, besides a lease."""
 
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
-from tolerant.sql import AggregateSelect, Catalogue
+from tolerant.sql import AggregateSelect, Catalogue, Statement
 from tolerant.testing.truth import FOREVER, Span
 from tolerant.testing.world import World
 from tolerant.transport.rows import NO_TIME
@@ -34,11 +34,11 @@ class Reading:
         known: dict[str, int] = {}
         self._late_rows = 0
         self._late_counts: list[int] = []
-        horizon, catalogue = -FOREVER, Catalogue()
+        horizon, self.catalogue = -FOREVER, Catalogue()
+        early: list[Statement] = []  # those that stand before time begins take effect when it does
         for position, rows, statement in world.appended:
             if statement is not None:
-                catalogue.apply(statement)
-                self._define(catalogue, horizon)
+                early.append(statement)
             for row in rows:
                 if row["kind"] == "clock":
                     if row["source"] in ("", checkpoint) and row["at"] != NO_TIME:
@@ -46,11 +46,13 @@ class Reading:
                         known = dict(self._heard)
                 elif self._is_news(row) and row["at"] <= horizon:
                     self._note_late(row, horizon)
+            if horizon > -FOREVER:
+                self._define(early, horizon)
+                early = []
             self._positions.append(position)
             self._horizons.append(horizon)
             self._hearings.append({source: self._heard[source] for source in known})
             self._late_counts.append(self._late_rows)
-        self.catalogue = catalogue
 
     def horizon(self, position: int) -> int:
         """The horizon after everything up to a position has been read."""
@@ -75,17 +77,16 @@ class Reading:
         yield next((select for since, select in reversed(defined) if since <= moment), None)
         yield from (select for since, select in defined if since == moment + 1)
 
-    def _define(self, catalogue: Catalogue, horizon: int) -> None:
-        """A statement takes effect just after the horizon."""
-        for name in {*self._defined, *catalogue.queries}:
-            query = catalogue.queries.get(name)
+    def _define(self, statements: list[Statement], horizon: int) -> None:
+        """Statements take effect just after the horizon."""
+        for statement in statements:
+            self.catalogue.apply(statement)
+            query = self.catalogue.queries.get(statement.about)
             select = query.select if query is not None else None
-            history = self._defined.setdefault(name, [])
-            if (history[-1][1] if history else None) != select and not isinstance(select, type(None)):
-                assert isinstance(select, AggregateSelect)
+            history = self._defined.setdefault(statement.about, [])
+            if (history[-1][1] if history else None) != select:
+                assert select is None or isinstance(select, AggregateSelect)
                 history.append((horizon + 1, select))
-            elif select is None and history and history[-1][1] is not None:
-                history.append((horizon + 1, None))
 
     def _is_news(self, row: dict[str, Any]) -> bool:
         """Whether a row is about an item or its source, and none that came before."""

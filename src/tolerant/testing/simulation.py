@@ -103,7 +103,7 @@ class _Simulation:
         ahead = max(source.core.clock for source in self.sources if source.core is not None)
         calm = max(world.now, ahead)
         self._settled_from = calm + SETTLES_WITHIN * self._period + world.stream.options.lease
-        world.run(self._settled_from + 2 * self._period + world.stream.options.latency)
+        world.run(self._settled_from + self._period + world.stream.options.latency)
         self.operator.running()[-1].finish()
 
     def judge(self) -> Report:
