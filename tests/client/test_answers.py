@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 
 import pyarrow as pa
@@ -22,9 +23,7 @@ def packed(*answers):
 
 def publish(log, *answers):
     newest = {a.group: a for a in answers}
-    current = pa.record_batch(
-        [[*newest], [a.at for a in newest.values()], [packed(a) for a in newest.values()]], schema=rows.COMPACTED
-    )
+    current = rows.compacted([(group, a.at, rows.current_body(dataclasses.asdict(a))) for group, a in newest.items()])
     log.append_packed([("answers.q", packed(*answers)), ("current.q", rows.pack(current))])
 
 
