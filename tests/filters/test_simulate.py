@@ -189,8 +189,8 @@ def test_equals_the_slow_twin_to_the_message_and_breaks_no_promise(workload, pol
     updates, grants, violations, widths = twin(trace, queries, policy, period=period, shrink=shrink, seed=seed)
     assert run.violations == violations == 0
     if policy == "adaptive" and len(queries) > 1:
-        # Rows that share items end a boundary with leftovers that differ in their last digits, and who of two tied items
-        # comes first decides all that follows; `test_growth` compares single boundaries.
+        # Rows that share items end a boundary with leftovers that differ in their last digits, and who of two tied
+        # items comes first decides all that follows; `test_growth` compares single boundaries.
         return
     assert (run.updates, run.grants) == (updates, grants)
     np.testing.assert_allclose(run.widths, widths, rtol=1e-9, atol=1e-12)
