@@ -2,8 +2,9 @@
 
 100,000 items, 1,000 overlapping queries of 100 items each, batches of equal size, local[2], SQLite log. Rows are of
 items that some query is about: the others are never sent. Both jobs read the same entries of the same log, batch by
-batch; the time of a batch is what Spark itself reports for it. The bar (five times the plain job) is on batches whose
-rows are of one moment, where both publish once a batch; with ten moments ours publishes ten times as many answers.
+batch; the time of a batch is what Spark itself reports for it. The bar, five times the plain job, says nothing about
+the size of a batch nor how many moments its rows are of (ours publishes answers for each moment, the plain job once a
+batch), so it is held against every case.
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ TOPIC = "updates.items"
 
 def main() -> None:
     quick = arguments(__doc__ or "").quick
-    items, queries, batch_rows, batches = (10_000, 100, 5_000, 4) if quick else (100_000, 1_000, 50_000, 8)
+    items, queries, batches = (10_000, 100, 4) if quick else (100_000, 1_000, 8)
+    cases = [(5_000, 1), (5_000, 10)] if quick else [(50_000, 1), (50_000, 10), (300_000, 10)]
     spark = session("local[2]", app="throughput")
     figures = []
-    for moments in (1, 10):
+    for batch_rows, moments in cases:
         with tempfile.TemporaryDirectory() as folder:
             bench = Bench(spark, Path(folder), items, queries)
             ours = bench.tolerant(batch_rows, batches, moments)
             plain = bench.plain(batches)
+        name = f"{batch_rows:,} rows of {moments} moment{'s' if moments > 1 else ''}"
         timings = (Timing("tolerant", tuple(ours)), Timing("plain Spark", tuple(plain)))
-        print(Comparison(f"a batch of {batch_rows:,} rows, {moments} moments", timings).text(batch_rows))
+        print(Comparison(f"a batch of {name}", timings).text(batch_rows))
         speed, theirs = batch_rows / statistics.median(ours), batch_rows / statistics.median(plain)
-        name = f"{moments} moment{'s' if moments > 1 else ''} a batch"
-        bar = ("≥ 5", speed / theirs >= 5) if moments == 1 and not quick else ("", None)
         figures += [
             Figure(f"{name}: tolerant", speed, "rows/s"),
             Figure(f"{name}: plain Spark", theirs, "rows/s"),
-            Figure(f"{name}: ratio of medians", speed / theirs, "×", *bar),
+            Figure(f"{name}: ratio of medians", speed / theirs, "×", "≥ 5", None if quick else speed / theirs >= 5),
         ]
     spark.stop()
-    inputs = {"items": items, "queries": queries, "items a query": QUERY_ITEMS, "rows a batch": batch_rows}
-    sys.exit(0 if report("pipeline-throughput", {**inputs, "batches": batches}, figures) else 1)
+    inputs = {"items": items, "queries": queries, "items a query": QUERY_ITEMS, "batches": batches}
+    sys.exit(0 if report("pipeline-throughput", inputs, figures) else 1)
 
 
 class Bench:
@@ -99,7 +100,9 @@ class Bench:
         for batch in range(batches + 2):
             self._take_grants()
             before = len(self._batches(pipeline.query))
-            self._offer(rng.choice(queried, batch_rows, replace=False), moments, rng)
+            # Items differ within a moment; over the moments of a batch they may come again.
+            parts = [rng.choice(queried, batch_rows // moments, replace=False) for _ in range(moments)]
+            self._offer(np.concatenate(parts), moments, rng)
             self._settle(pipeline.query)
             if batch >= 2:
                 seconds.append(sum(self._batches(pipeline.query)[before:]))
