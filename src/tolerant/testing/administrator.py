@@ -1,4 +1,6 @@
-"""The people in a simulation: one adds, alters and drops queries, one starts pipelines when none runs, or too many."""
+"""The people in a simulation: one adds, alters and drops queries, one keeps the time, one starts pipelines when none
+runs, or too many.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from tolerant.sql.predicates import Compare
 from tolerant.sql.statements import Function
 from tolerant.testing.pipelines import Checkpoint, ShardFactory, SimulatedPipeline
 from tolerant.testing.world import World
+from tolerant.transport.rows import clock_batch
 
 _FUNCTIONS: tuple[Function, ...] = ("sum", "avg", "avg", "min", "max", "count")
 
@@ -88,6 +91,21 @@ class Administrator:
 
     def _pause(self) -> float:
         return self._world.between(0.3, 1.2) * self._world.stream.options.boundary
+
+
+class Conductor:
+    """Writes clock rows that are everybody's time, whether a pipeline runs or not, as a replay does."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        world.common_clock = True
+        self._turn()
+
+    def _turn(self) -> None:
+        world, latency = self._world, self._world.stream.options.latency
+        world.after(world.between(0.2, 1.0) * latency, self._turn)
+        offset = world.between(-1, 0.3) * latency if world.strikes("pipeline_clock") else 0.0
+        world.append_rows(clock_batch(int(world.now + offset)))
 
 
 class Operator:

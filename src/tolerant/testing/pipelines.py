@@ -11,7 +11,7 @@ from tolerant.streams import Stream
 from tolerant.testing.world import World
 from tolerant.transport import Entry, Fence, Fenced
 from tolerant.transport.log import QUERIES, START
-from tolerant.transport.rows import clock_batch
+from tolerant.transport.rows import NO_TIME, clock_batch
 
 
 class Auditable(Hosted, Protocol):
@@ -67,6 +67,8 @@ class SimulatedPipeline:
         self.epoch = world.log.next_epoch(f"pipeline/{stream}", checkpoint.id)
         world.say(f"pipeline {checkpoint.id} starts as epoch {self.epoch} at position {checkpoint.position}")
         self._shard = self._restored()
+        if world.common_clock:
+            world.append_rows(clock_batch(NO_TIME, self.epoch, checkpoint.id))
         self._tick()
         self._shift = 0
         world.after(self._pause(), lambda: self._turn(0))
@@ -98,13 +100,15 @@ class SimulatedPipeline:
         if newest is not None and newest.version > self.epoch and world.random.random() < 0.5:
             self._stop("sees a newer epoch")
             return
+        world.after(world.between(0.2, 1.0) * options.latency, self._tick)
+        if world.common_clock:
+            return
         if world.strikes("pipeline_clock"):
             self._offset = world.between(-1, 0.3) * options.boundary
             world.say(f"clock of pipeline {self.checkpoint.id} is off by {int(self._offset)}")
         elif world.random.random() < 0.2:
             self._offset = 0.0
         world.append_rows(clock_batch(int(world.now + self._offset), self.epoch, self.checkpoint.id))
-        world.after(world.between(0.2, 1.0) * options.latency, self._tick)
 
     def _stop(self, why: str) -> None:
         self._world.say(f"pipeline {self.checkpoint.id} stops: it {why}")

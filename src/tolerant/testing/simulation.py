@@ -13,7 +13,7 @@ from tolerant.edge.core import SourceCore
 from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.streams import SECOND, Column, Stream, StreamOptions
-from tolerant.testing.administrator import Administrator, Operator
+from tolerant.testing.administrator import Administrator, Conductor, Operator
 from tolerant.testing.audit import SETTLES_WITHIN, Audit, Violation
 from tolerant.testing.faults import Faults
 from tolerant.testing.pipelines import Checkpoint, ShardFactory
@@ -24,6 +24,7 @@ from tolerant.transport.rows import Grant, read_grants, unpack
 
 STEPS = 10
 _KINDS = ["a", "b", "c"]
+_COMMON_CLOCK = 7  # one history in so many has clock rows that are everybody's
 _RECUT = 4  # one history in so many is also read in other batches, which takes as long as all the rest
 _HISTORY = 60  # lines of a failing history that are shown
 
@@ -88,6 +89,8 @@ class _Simulation:
             SimulatedSource(self.world, host, _KINDS[: self.world.random.randint(1, 3)], sources) for host in hosts
         ]
         Administrator(self.world, _KINDS, hosts)
+        if seed % _COMMON_CLOCK == 0:
+            Conductor(self.world)
         self.operator = Operator(self.world, shards, self._replayed_differently)
         self._settled_from = 0
 

@@ -41,6 +41,8 @@ class World:
         self.appended: list[Appended] = []
         self.journal: list[tuple[int, str]] = []
         self.counts: dict[str, int] = {}
+        self.common_clock = False
+        """Whether clock rows are everybody's, as a replay writes them, and not each pipeline's own."""
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._tickets = 0
 
