@@ -198,6 +198,34 @@ def test_a_row_from_the_future_is_a_dead_letter_and_shakes_the_width() -> None:
     assert rig.summary()["sources"]["edge"]["skew"] > 50 * SECOND
 
 
+@pytest.mark.parametrize("count", [False, True])
+def test_an_item_whose_first_row_is_from_the_future_is_waited_for(count: bool) -> None:
+    rig = settled(AVERAGE.replace("AVG", "COUNT").replace("WITHIN 5", "WITHIN 0") if count else AVERAGE)
+    truth = 3 if count else 20
+    rig.start("ahead")
+    rig.now += 20 * SECOND
+    rig.set("ahead", c=30.0)  # never changes again, so it is not sent again
+    rig.now -= 20 * SECOND
+    rig.tick()
+    assert "ahead" in rig.rows("dead.traffic")[0]["reason"]
+    assert not last(rig)[3]
+    rig.tick(40)
+    assert last(rig)[3]
+    assert last(rig)[1] == truth
+    assert all(answer.value == truth for answer in rig.answers("load") if answer.settled and answer.at > rig.now)
+
+
+def test_a_row_from_the_future_is_found_after_the_rows_before_it() -> None:
+    rig = settled(AVERAGE)
+    rig.set("edge", a=100.0)
+    at = rig.now + 60 * SECOND
+    ahead = {"at": [at], "source": "edge", "sequence": [version(1, 900)], "through": at, "value": [7.0]}
+    rig.log.append("updates.traffic", updates_batch(kind="update", keys=[key("b")], **ahead))
+    rig.tick()
+    assert [answer.value for answer in rig.answers("load")][-1] == 60
+    assert rig.answers("load")[-1].settling
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -154,6 +154,8 @@ class NeverAcknowledges(SourceCore):
 class TakesWhateverComesLast(SourceCore):
     """The grant that arrives last is in force, under the newest version that was seen."""
 
+    weather = Faults(late_grant=0.4, statement=0.8)
+
     def grant(self, grants, now):
         seen = self._newest
         renumbered = []

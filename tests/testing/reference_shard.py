@@ -24,6 +24,8 @@ from tolerant.streams import Stream, key_parts, key_text
 from tolerant.transport.log import Entry
 from tolerant.transport.rows import ANSWERS, NO_TIME, UPDATES, Grant, grants_batch, pack, unpack
 
+KEYED = ("update", "hello", "ack", "gone")
+
 
 @dataclass
 class Item:
@@ -138,17 +140,26 @@ class ReferenceShard(Replayed):
     def is_usable(self, row: dict) -> bool:
         if row["kind"] == "beat":
             return True
+        return self.is_key(row["key"]) and row["kind"] in KEYED and math.isfinite(row["value"])
+
+    def is_key(self, key: str) -> bool:
         try:
-            key_parts(row["key"], self.stream.key_types)
+            key_parts(key, self.stream.key_types)
         except ValueError:
             return False
-        return row["kind"] in ("update", "hello", "ack", "gone") and math.isfinite(row["value"])
+        return True
 
     def spoil(self, row: dict) -> None:
         item = self.items.get(row["key"])
+        if item is None and self.tells_of_an_item(row):
+            item = self.items[row["key"]] = Item(row["source"])
         if item is not None:
             item.spoiled = max(item.spoiled, row["sequence"])
             item.known = False
+
+    def tells_of_an_item(self, row: dict) -> bool:
+        kind, key = row["kind"], row["key"]
+        return kind in ("update", "hello", "ack") and row["sequence"] > self.gone.get(key, 0) and self.is_key(key)
 
     def tick(self, row: dict) -> None:
         epoch, whose, at = epoch_of(row["sequence"]), row["source"], row["at"]
@@ -325,5 +336,7 @@ class ReferenceShard(Replayed):
         return (low, (low + high) / 2, high, stale, settling)
 
     def is_stale(self, item: Item) -> bool:
-        silent = self.horizon - self.heard[item.source] > self.stream.options.lease
-        return silent or epoch_of(item.sequence) < self.epochs[item.source]
+        heard = self.heard.get(item.source)
+        if heard is None or self.horizon - heard > self.stream.options.lease:
+            return True
+        return epoch_of(item.sequence) < self.epochs[item.source]

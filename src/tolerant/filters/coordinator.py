@@ -197,11 +197,12 @@ class Coordinator:
 
     # -- boundaries ------------------------------------------------------------------------------------------------
 
-    def boundary(self, at: int, *, resend: bool = True) -> dict[str, float]:
+    def boundary(self, at: int, *, resend: bool = True, unheard: Integers | None = None) -> dict[str, float]:
         """A period ends: filters shrink by themselves, and what that frees goes where it saves most. The new widths
         granted.
 
-        `resend`: also send again what has not been confirmed (when several boundaries pass at once, only at the last).
+        `resend`: also send again what has not been confirmed (when several boundaries pass at once, only at the last),
+        but for the items `unheard`.
         """
         state, ledger = self._book.items, self.ledger
         widths = ledger.granted()
@@ -216,7 +217,7 @@ class Coordinator:
         state.pace[:] += _SMOOTHING * (state.updates - state.pace)
         state.updates[:] = 0
         if resend:
-            ledger.resend()
+            ledger.resend(unheard)
         self._refresh(at + 1 if ledger.interval else at)
         return changed
 

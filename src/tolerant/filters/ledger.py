@@ -82,22 +82,23 @@ class Ledger:
         for at in np.unique(ats[rows[first]]):
             self.repeat(which[ats[rows[first]] == at], int(at))
 
-    def resend(self) -> None:
-        """Send grants again that have not been confirmed; those of a silent source wait for its return."""
+    def resend(self, unheard: Integers | None = None) -> None:
+        """Send grants again that have not been confirmed; those of items that nobody hears wait."""
         state = self._book.items
         which = beliefs.unconfirmed(state, self._book.size, self.passed, self.powers)
-        which = which[~state.stale[which]]
+        if unheard is not None:
+            which = np.setdiff1d(which, unheard)
         newest = state.held[which] - 1
         widths, shrinks = state.slot_width[which, newest], state.slot_shrinks[which, newest]
         versions, confirm = state.slot_high[which, newest], np.ones(len(which), np.bool_)
-        # First, so that what was decided since stands above it.
-        self._decided.insert(0, Decided(which, widths, shrinks, state.granted_at[which], versions, confirm))
+        self._decided.append(Decided(which, widths, shrinks, state.granted_at[which], versions, confirm))
 
     def take(self) -> Decided:
-        """The grants decided since this was last asked, the newest of each item."""
+        """The grants decided since this was last asked, the newest of each item; to be confirmed if it ever was."""
         if not self._decided:
             return Decided._make(np.zeros(0, kind) for kind in _NO_DECISIONS)
-        columns = [np.concatenate(parts) for parts in zip(*self._decided, strict=True)]
+        all_of = Decided._make(np.concatenate(parts) for parts in zip(*self._decided, strict=True))
         self._decided = []
-        _, last = np.unique(columns[0][::-1], return_index=True)
-        return Decided._make(column[len(column) - 1 - last] for column in columns)
+        order = np.lexsort((all_of.confirm, all_of.version, all_of.item))
+        last = order[np.append(np.diff(all_of.item[order]) != 0, True)] if len(order) else order
+        return Decided._make(column[last] for column in all_of)

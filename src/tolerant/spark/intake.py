@@ -108,6 +108,11 @@ class Intake:
         clocks = np.flatnonzero(rows["kind"] == CLOCK)
         return Arrived(rows, {int(row): str(kept.column("source")[row].as_py()) for row in clocks}, dead)
 
+    def tells_of_an_item(self, row: DeadRow) -> bool:
+        """Whether a row that could not be used still says that an item exists."""
+        named = row.kind in ("update", "hello", "ack") and row.source and row.sequence > 0
+        return bool(named) and self._key_reason(row.key) is None
+
     def _reasons(self, batch: pa.RecordBatch) -> list[str | None]:
         """For each row None, or why it cannot be used."""
         reasons: list[str | None] = [None] * len(batch)

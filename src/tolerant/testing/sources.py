@@ -184,16 +184,19 @@ class SimulatedSource:
     def _churn(self) -> None:
         world = self._world
         assert self.core is not None
-        if self.core.clock > world.now + world.stream.options.lease // 2:
-            return  # so far ahead that its rows will not be used: a hello or gone would be lost for good
         key = world.random.choice(self._keys)
         if key in self._leaving:
             return
-        if key in self._values and len(self._values) > 1 and key not in self._shy:
-            self._remove(key)
-        elif key not in self._values:
+        if key not in self._values:
             self._values[key] = world.between(-50, 50)
             self._offer([key])
+        elif len(self._values) > 1 and key not in self._shy and not self._is_far_ahead():
+            self._remove(key)
+
+    def _is_far_ahead(self) -> bool:
+        """Whether rows may be too far ahead to be used: an item's going would be lost for good."""
+        assert self.core is not None
+        return self.core.clock > self._world.now + self._world.stream.options.lease // 2
 
     def _remove(self, key: str) -> None:
         assert self.core is not None
@@ -246,9 +249,9 @@ class SimulatedSource:
         self._ship()
 
     def _corrupted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with one value that is no number. Not in a hello or gone: then nobody could know of the item."""
+        """The batch with one value that is no number. Not in a beat or gone: their values do not count."""
         rows = batch.to_pylist()
-        usable = [row for row in rows if row["kind"] in ("update", "ack")]
+        usable = [row for row in rows if row["kind"] in ("update", "hello", "ack")]
         if not usable:
             return batch
         row = self._world.random.choice(usable)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tolerant.kernels import snapshots
 from tolerant.kernels.versions import epoch_of, version
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import Arrived, DeadRow, Intake, dead_batch
+from tolerant.spark.intake import KINDS, Arrived, DeadRow, Intake, dead_batch
 from tolerant.spark.kinds.engine import Engine, Rows
 from tolerant.spark.kinds.saying import said_answers, said_farewell, said_grants, status
 from tolerant.spark.timeline import Timeline
@@ -92,15 +92,18 @@ class BoundedShard(Replayed):
         self._open()
         future = self._timeline.tick(at, partition)
         horizon = self._timeline.horizon
-        if len(future):
+        passed = False
+        if horizon is not None:
+            if first:
+                self._engine.start(horizon)
+            passed = self._engine.advance(self._timeline.due(), horizon)
+        if len(future):  # after the rows up to the horizon, of which these are ahead
             self._bury([self._from_the_future(row, at) for row in future])
             self._engine.roll.discard(future["item"], at)
+        if passed:
+            self._engine.release(self._timeline.waiting_items(), self._now())
         if horizon is None:
             return
-        if first:
-            self._engine.start(horizon)
-        if self._engine.advance(self._timeline.due(), horizon):
-            self._engine.release(self._timeline.waiting_items(), horizon)
         if first:
             early, self._early = self._early, []
             self._take_statements(early)
@@ -112,6 +115,7 @@ class BoundedShard(Replayed):
         engine.sources.skew[source] = max(int(engine.sources.skew[source]), int(row["at"]) - clock)
         return DeadRow(
             f"at is {int(row['at']) - clock} µs ahead of the pipeline's clock, more than a lease",
+            kind=KINDS[row["kind"]],
             key=str(engine.coordinator.item_names()[row["item"]]) if row["item"] >= 0 else "",
             at=int(row["at"]),
             source=engine.sources.names[source],
@@ -121,8 +125,10 @@ class BoundedShard(Replayed):
 
     def _bury(self, dead: list[DeadRow]) -> None:
         if dead:
+            now = self._timeline.horizon or 0
             self._engine.dead.extend(dead)
-            self._engine.lose(dead, self._timeline.horizon or 0)
+            self._engine.expect([row for row in dead if self._intake.tells_of_an_item(row)], now)
+            self._engine.lose(dead, now)
 
     def _now(self) -> int:
         horizon = self._timeline.horizon

@@ -26,6 +26,7 @@ from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream
 
 Rows = NDArray[np.void]
+_NONE = np.zeros(0, np.int64)
 
 
 class Engine:
@@ -81,11 +82,15 @@ class Engine:
             self._run(rows[:cut], edge)
             rows = rows[cut:]
             last = edge + interval >= horizon
-            self.coordinator.boundary(edge, resend=last)
+            self.coordinator.boundary(edge, resend=last, unheard=self._unheard())
             self.tally.boundaries += 1
         self._run(rows, horizon)
         self._keep_answers()
         return self.tally.boundaries > before
+
+    def _unheard(self) -> NDArray[np.int64]:
+        """The items of sources that are silent."""
+        return np.flatnonzero(self.roll.present & self.sources.silent[self.roll.owner]) if self.sources.names else _NONE
 
     def start(self, horizon: int) -> None:
         """Time begins: boundaries before the first horizon are not made up for."""
@@ -121,6 +126,21 @@ class Engine:
         """Another pipeline grants under the epoch `rival`."""
         self.coordinator.doubt_all(rival, at)
         self._keep_answers()
+
+    def expect(self, dead: Iterable[DeadRow], at: int) -> None:
+        """Rows of items that are not known could not be used: the items exist, and until one of their rows can be used
+        nothing is claimed of their queries."""
+        fresh: dict[int, int] = {}
+        for row in dead:
+            item, source = int(self.admit([row.key])[0]), self.sources.enlist(row.source)
+            repeated = self.roll.gone_at[item] > 0 and self.roll.owner[item] == source
+            repeated = repeated and row.sequence <= self.coordinator.sequences(np.array([item]))[0]
+            if not self.roll.present[item] and not repeated:
+                fresh[item] = source
+        if fresh:
+            items, owners = np.array(list(fresh)), np.array(list(fresh.values()))
+            self._appear(items, owners, at)
+            self.coordinator.mark_stale(items, True, at)
 
     def lose(self, dead: Iterable[DeadRow], at: int) -> None:
         """Rows could not be used: what their items' filters are is not known until a row of later sequence says."""
@@ -227,8 +247,11 @@ class Engine:
         run = np.concatenate([rows, later])
         fresh = run[self._strangers(run)]
         items, first = np.unique(fresh["item"], return_index=True)
-        self.roll.appear(items, fresh["source"][first])
-        self.coordinator.forget_sequences(items, self.sources.epoch[fresh["source"][first]])
+        self._appear(items, fresh["source"][first], at)
+
+    def _appear(self, items: NDArray[np.int64], owners: NDArray[np.int64], at: int) -> None:
+        self.roll.appear(items, owners)
+        self.coordinator.forget_sequences(items, self.sources.epoch[owners])
         self._join(items, at)
 
     def _strangers(self, rows: Rows) -> NDArray[np.bool_]:
