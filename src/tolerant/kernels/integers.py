@@ -68,7 +68,7 @@ def _whole(array: NDArray[np.int64]) -> NDArray[np.int64]:
 @compiled
 def _home(key: int, mask: int) -> int:
     """Where a key would like to be."""
-    return np.int64(mixed(np.uint64(key)) & np.uint64(mask))
+    return int(np.int64(mixed(np.uint64(key)) & np.uint64(mask)))
 
 
 @compiled

@@ -1,0 +1,186 @@
+"""Plain range selection: which subscriptions a row concerns, when each wants all rows in a range of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.kernels.compiled import compiled
+from tolerant.kernels.integers import IntegerMap
+from tolerant.relations.boxes import BoxTree
+from tolerant.relations.order import ordered, ordered_ends
+
+End: TypeAlias = str | int | float
+"""An end of a range: a number, or the name of the parameter that gives it."""
+
+TAIL = 2048
+"""So many new subscriptions have a small tree of their own that is made anew for each batch of them."""
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class ColumnRange:
+    """`column BETWEEN low AND high`, both ends included; `type` is the column's SQL type, a numeric one."""
+
+    column: str
+    type: str
+    low: End
+    high: End
+
+
+class RangeSelection:
+    """The subscriptions to a template with a range on each of d columns (one or two), and which of them a row concerns.
+
+    Ids are integers; each subscription has its own ends. Comparisons are exact for every type. For n subscriptions:
+
+    - `add_many`, `remove_many`: O(log² n) amortised each. New ones wait in a short tail, then become trees
+      (`BoxTree`) that double in size, so that each is built into a tree O(log n) times; removed ones are marked, and
+      cleared when they outweigh the rest.
+    - `matching`: at worst O(n^(1 − 1/2d) + k) for a row that concerns k subscriptions: √n for one column, n^¾ for two.
+      Far less where ranges are short.
+    - memory: 8·(4d + 7) bytes a subscription, about, and as much again while subscriptions come and go.
+
+    The result depends on which subscriptions there are, not on how they came. So nothing of this needs to be kept: it
+    is built again from `Subscriptions`.
+
+    >>> areas = RangeSelection([ColumnRange("x", "DOUBLE", "low", "high")])
+    >>> _ = areas.add_many(np.array([7, 8]), {"low": np.array([0.0, 5.0]), "high": np.array([5.0, 9.0])})
+    >>> rows, ids = areas.matching({"x": np.array([5.0, 7.5, 10.0])})
+    >>> rows.tolist(), ids.tolist()
+    ([0, 0, 1], [7, 8, 8])
+    """
+
+    def __init__(self, ranges: Sequence[ColumnRange]) -> None:
+        if not ranges:
+            raise ValueError("ranges must be one or more, got none")
+        self.ranges = tuple(ranges)
+        self._tail: BoxTree | None = None  # the tree of what is in no other one
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add_many(self, ids: NDArray[np.int64], parameters: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Add subscriptions; `parameters`: an array a parameter, parallel to `ids`. Which ids were new: those that are
+        there stay as they are.
+        """
+        ends = self._ends(len(ids), parameters)
+        first = self._used
+        places = np.arange(first, first + len(ids))
+        added = self._entries.put_many(ids, places)
+        if not added.all():
+            # Numbered again without gaps: a place that stands for nothing would never be cleared.
+            self._entries.pop_many(ids[added])
+            ids, ends = ids[added], ends[added]
+            self._entries.put_many(ids, places[: len(ids)])
+        self._append(ids, ends)
+        return added
+
+    def remove_many(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Remove subscriptions; which of the ids were there."""
+        places = self._entries.pop_many(ids)
+        there = places >= 0
+        self._alive[places[there]] = False
+        if self._used > 2 * len(self) + TAIL:
+            self._compact()
+        return there
+
+    def matching(self, columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For rows given as an array a column: pairs (row, id of a subscription that it concerns), int64[k] each.
+
+        Sorted by row, then by id.
+        """
+        points = np.stack([ordered(columns[part.column], part.type) for part in self.ranges], axis=1)
+        parts = [tree.holding(points, self._alive) for tree in self._grove()]
+        rows = np.concatenate([_NONE, *(found for found, _ in parts)])
+        ids = self._ids[np.concatenate([_NONE, *(found for _, found in parts)])]
+        if len(parts) > 1:
+            order = np.argsort(rows, kind="stable")  # a few runs, each in order already
+            rows, ids = rows[order], ids[order]
+        _sort_each(rows, ids)
+        return rows, ids
+
+    def _grove(self) -> list[BoxTree]:
+        """The trees, and one for the tail, made when it is asked for."""
+        if self._tail is None and self._planted < self._used:
+            places = np.arange(self._planted, self._used)
+            self._tail = BoxTree.of(self._box[places], places)
+        return self._trees if self._tail is None else [*self._trees, self._tail]
+
+    def _clear(self) -> None:
+        self._entries = IntegerMap()  # id → its place in the arrays
+        self._ids = np.zeros(TAIL, np.int64)
+        self._alive = np.zeros(TAIL, np.bool_)
+        self._box = np.zeros((TAIL, 2 * len(self.ranges)), np.int64)
+        self._used = 0  # places
+        self._planted = 0  # those of them that are in trees; the others are the tail
+        self._trees: list[BoxTree] = []
+        self._tail = None
+
+    def _ends(self, size: int, parameters: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+        lows, highs = [], []
+        for part in self.ranges:
+            given = [
+                np.asarray(parameters[end]) if isinstance(end, str) else np.full(size, end)
+                for end in (part.low, part.high)
+            ]
+            if any(len(values) != size for values in given):
+                raise ValueError(f"parameters of column {part.column!r} must be one for each of the {size} ids")
+            low, high = ordered_ends(given[0], given[1], part.type)
+            lows.append(low)
+            highs.append(high)
+        return np.stack([*lows, *highs], axis=1)
+
+    def _append(self, ids: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+        start, end = self._used, self._used + len(ids)
+        if end > len(self._ids):
+            room = max(end, 2 * len(self._ids))
+            self._ids = _enlarged(self._ids, room)
+            self._alive = _enlarged(self._alive, room)
+            self._box = _enlarged(self._box, room)
+        self._ids[start:end], self._alive[start:end], self._box[start:end] = ids, True, ends
+        self._used = end
+        self._tail = None
+        if end - self._planted > TAIL:
+            self._plant()
+
+    def _plant(self) -> None:
+        """Make a tree of the tail and of the trees that are not much larger."""
+        places = [np.arange(self._planted, self._used)]
+        size = len(places[0])
+        while self._trees and len(self._trees[-1]) <= 2 * size:
+            places.append(self._trees.pop().entries)
+            size += len(places[-1])
+        chosen = np.concatenate(places)
+        chosen = chosen[self._alive[chosen]]
+        if len(chosen):
+            self._trees.append(BoxTree.of(self._box[chosen], chosen))
+        self._planted = self._used
+
+    def _compact(self) -> None:
+        kept = np.flatnonzero(self._alive[: self._used])
+        ids, box = self._ids[kept], self._box[kept]
+        self._clear()
+        self._entries.put_many(ids, np.arange(len(ids)))
+        self._append(ids, box)
+
+
+def _enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
+    larger = np.zeros((size, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+@compiled
+def _sort_each(rows: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
+    """Sort the ids of each row, in place; `rows` is sorted."""
+    start = 0
+    for i in range(1, len(rows) + 1):
+        if i == len(rows) or rows[i] != rows[start]:
+            ids[start:i].sort()
+            start = i
