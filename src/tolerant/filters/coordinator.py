@@ -7,6 +7,7 @@ and is at most 2·within wide (`specs/0-pipeline.md` §4, `specs/1-filters.md` �
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -381,7 +382,7 @@ class Coordinator:
     def find(self, names: Sequence[str]) -> Integers:
         """The indices of these items, −1 for one that has none."""
         index = self._book.index
-        return np.fromiter((index.get(name, -1) for name in names), np.int64, len(names))
+        return np.fromiter(map(index.get, names, repeat(-1)), np.int64, len(names))
 
     def sequences(self, items: Integers) -> Integers:
         """The sequence of the newest row applied, for item indices."""

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-_MAGIC = b"TOL1"
+_MAGIC = b"TOL2"
+_HEAD = struct.Struct("<4sqq")  # magic, bytes of the header, bytes of everything behind this head, uncompressed
+_CODEC = pa.Codec("zstd", compression_level=1)  # room that is not used yet is zeros: a thirtieth is left
 
 
 def pack(arrays: Mapping[str, NDArray[Any]], values: Any = None) -> bytes:
@@ -22,8 +25,8 @@ def pack(arrays: Mapping[str, NDArray[Any]], values: Any = None) -> bytes:
     """
     heads = [(name, array.dtype.str, list(array.shape)) for name, array in arrays.items()]
     header = json.dumps([heads, values], separators=(",", ":")).encode()
-    bodies = [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
-    return b"".join([_MAGIC, struct.pack("<q", len(header)), header, *bodies])
+    body = b"".join([header, *(np.ascontiguousarray(array).tobytes() for array in arrays.values())])
+    return _HEAD.pack(_MAGIC, len(header), len(body)) + bytes(_CODEC.compress(body, asbytes=True))
 
 
 def unpack(payload: bytes) -> tuple[dict[str, NDArray[Any]], Any]:
@@ -32,14 +35,17 @@ def unpack(payload: bytes) -> tuple[dict[str, NDArray[Any]], Any]:
     Raises:
         ValueError: the bytes were not made by `pack`, or are cut short.
     """
-    if payload[:4] != _MAGIC:
+    if payload[:4] != _MAGIC or len(payload) < _HEAD.size:
         raise ValueError("not a packed snapshot")
-    (size,) = struct.unpack_from("<q", payload, 4)
-    heads, values = json.loads(payload[12 : 12 + size])
+    _, offset, size = _HEAD.unpack_from(payload)
+    try:
+        body = _CODEC.decompress(payload[_HEAD.size :], size, asbytes=True)
+    except OSError as error:
+        raise ValueError(f"a packed snapshot that is cut short or damaged: {error}") from error
+    heads, values = json.loads(body[:offset])
     arrays: dict[str, NDArray[Any]] = {}
-    offset = 12 + size
     for name, dtype, shape in heads:
         count = int(np.prod(shape))
-        arrays[name] = np.frombuffer(payload, dtype, count, offset).reshape(shape).copy()
+        arrays[name] = np.frombuffer(body, dtype, count, offset).reshape(shape).copy()
         offset += arrays[name].nbytes
     return arrays, values

@@ -87,3 +87,17 @@ def pack_entries(entries: Sequence[Entry]) -> bytes:
 def unpack_entries(payload: bytes) -> list[Entry]:
     """The entries that `pack_entries` made the bytes from."""
     return [Entry(*row) for row in zip(*unpack(payload).to_pydict().values(), strict=True)]
+
+
+_OUTPUTS = pa.schema([("topic", pa.string()), ("payload", pa.binary())])
+
+
+def pack_outputs(outputs: Sequence[Output]) -> bytes:
+    """Outputs as bytes."""
+    columns = [pa.array([o.topic for o in outputs], pa.string()), pa.array([o.payload for o in outputs], pa.binary())]
+    return pack(pa.record_batch(columns, schema=_OUTPUTS))
+
+
+def unpack_outputs(payload: bytes) -> list[tuple[str, bytes]]:
+    """(topic, payload) of the outputs that `pack_outputs` made the bytes from."""
+    return list(zip(*unpack(payload).to_pydict().values(), strict=True))

@@ -100,11 +100,13 @@ class Intake:
             missing = [name for name in UPDATES.names if name not in batch.schema.names]
             reason = f"columns must be those of updates, missing: {', '.join(missing) or 'none, but types differ'}"
             return Arrived(np.zeros(0, ROW), {}, [DeadRow(reason, payload=payload[:4096])])
-        reasons = self._reasons(batch)
-        bad = np.array([reason is not None for reason in reasons], np.bool_)
+        words = batch.column("key").dictionary.to_pylist()
+        known = self._find(words)
+        reasons = self._reasons(batch, [words[index] for index in np.flatnonzero(known < 0)])
+        bad = np.fromiter(map(bool, reasons), np.bool_, len(reasons))
         dead = [_dead(batch, int(row), str(reasons[row])) for row in np.flatnonzero(bad)]
         kept = batch.filter(pa.array(~bad)) if dead else batch
-        rows = self._arrays(kept)
+        rows = self._arrays(kept, words, known)
         clocks = np.flatnonzero(rows["kind"] == CLOCK)
         return Arrived(rows, {int(row): str(kept.column("source")[row].as_py()) for row in clocks}, dead)
 
@@ -113,20 +115,15 @@ class Intake:
         named = row.kind in ("update", "hello", "ack") and row.source and row.sequence > 0
         return bool(named) and self._key_reason(row.key) is None
 
-    def _reasons(self, batch: pa.RecordBatch) -> list[str | None]:
-        """For each row None, or why it cannot be used."""
+    def _reasons(self, batch: pa.RecordBatch, new: list[str | None]) -> list[str | None]:
+        """For each row None, or why it cannot be used; `new` are the keys among them that are not known."""
         reasons: list[str | None] = [None] * len(batch)
-        if _clean(batch) and self._keys_clean(batch):
+        if _clean(batch) and all(key == "" or self._key_reason(key or "") is None for key in new):
             return reasons
         columns = {name: batch.column(name).to_pylist() for name in UPDATES.names}
         for row in range(len(batch)):
             reasons[row] = self._reason({name: column[row] for name, column in columns.items()})
         return reasons
-
-    def _keys_clean(self, batch: pa.RecordBatch) -> bool:
-        keys = batch.column("key").dictionary.to_pylist()
-        new = np.flatnonzero(self._find(keys) < 0)
-        return all(keys[index] == "" or self._key_reason(keys[index]) is None for index in new)
 
     def _reason(self, row: dict[str, object]) -> str | None:
         kind, key, value = row["kind"], row["key"], row["value"]
@@ -153,7 +150,7 @@ class Intake:
                 return f"key column {name} must be {kind}, got {part!r}"
         return None
 
-    def _arrays(self, batch: pa.RecordBatch) -> NDArray[np.void]:
+    def _arrays(self, batch: pa.RecordBatch, words: list[str], known: NDArray[np.int64]) -> NDArray[np.void]:
         kinds = _codes(batch.column("kind"), KINDS)
         rows = np.zeros(len(batch), ROW)
         rows["kind"] = kinds
@@ -164,18 +161,18 @@ class Intake:
         rows["value"] = (values if values.null_count == 0 else pc.fill_null(values, 0.0)).to_numpy(zero_copy_only=False)
         rows["item"] = -1
         keyed = (kinds != BEAT) & (kinds != CLOCK)
-        rows["item"][keyed] = self._indices(batch.column("key"), keyed)
+        rows["item"][keyed] = self._indices(batch.column("key"), keyed, words, known)
         own = kinds != CLOCK
         rows["source"][own] = self._sources(batch.column("source"), own)
         return rows
 
-    def _indices(self, column: pa.DictionaryArray, keyed: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _indices(
+        self, column: pa.DictionaryArray, keyed: NDArray[np.bool_], words: list[str], known: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         indices = column.indices.to_numpy(zero_copy_only=False)[keyed]
-        words = column.dictionary.to_pylist()
-        table = self._find(words)
-        new = np.unique(indices[table[indices] < 0])
-        table[new] = self._admit([words[index] for index in new])
-        return table[indices]
+        new = np.unique(indices[known[indices] < 0])
+        known[new] = self._admit([words[index] for index in new])
+        return known[indices]
 
     def _sources(self, column: pa.DictionaryArray, own: NDArray[np.bool_]) -> NDArray[np.int64]:
         indices = column.indices.to_numpy(zero_copy_only=False)[own]

@@ -16,16 +16,16 @@ import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tolerant.spark import cache
-from tolerant.spark.hosting import Hosted
+from tolerant.spark.hosting import Hosted, pack_outputs
 from tolerant.transport.log import Entry
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-OUTPUT = "topic STRING, payload BINARY"
-"""The columns that come out: those of `Output`."""
+OUTPUT = "outputs BINARY"
+"""What comes out of a shard: one row, all its outputs packed. A row each would take Spark longer than the core."""
 
-_LIGHT = 256 << 10  # bytes of deltas that are never worth a snapshot
+_LIGHT = 8 << 20  # bytes of deltas that are never worth a snapshot: taken again in a second or so
 _MANY = 1_000  # deltas that take long to take again, however small
 
 
@@ -66,7 +66,7 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
         written = self._write(stamp, core, delta)
         cache.put(self._pipeline, int(shard), written, core)
         if outputs:
-            yield pd.DataFrame({"topic": [o.topic for o in outputs], "payload": [o.payload for o in outputs]})
+            yield pd.DataFrame({"outputs": [pack_outputs(outputs)]})
 
     def close(self) -> None:
         """Nothing is held."""

@@ -10,6 +10,7 @@ import threading
 
 from pyspark.sql import DataFrame
 
+from tolerant.spark.hosting import unpack_outputs
 from tolerant.transport import Fence, PipelineLog
 
 
@@ -33,15 +34,15 @@ class LogSink:
         self.failure: Exception | None = None
 
     def __call__(self, outputs: DataFrame, batch: int) -> None:
-        """Append a batch's outputs, columns `topic` and `payload`."""
+        """Append a batch's outputs: one row of them for each shard."""
         with self._busy:
             if self._closed:
                 raise BatchFailed("the pipeline is being stopped")
             try:
                 # Exactly one action: each would run the batch, and so change the state, once more.
-                found = outputs.toArrow()
-                topics, payloads = (found.column(name).to_pylist() for name in ("topic", "payload"))
-                self._log.append_once(self._checkpoint, batch, list(zip(topics, payloads, strict=True)), self._fence)
+                packed = outputs.toArrow().column("outputs").to_pylist()
+                entries = [entry for shard in packed for entry in unpack_outputs(shard)]
+                self._log.append_once(self._checkpoint, batch, entries, self._fence)
             except Exception as error:
                 self.failure = error
                 raise BatchFailed(f"batch {batch} failed: {type(error).__name__}") from None

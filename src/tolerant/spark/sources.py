@@ -10,8 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.compiled import compiled
+
 _NEVER = -(2**62)
 _COLUMNS = ("heard", "read", "epoch", "silent", "skew")
+
+
+@compiled
+def _raise(levels: NDArray[np.int64], which: NDArray[np.int64], values: NDArray[np.int64]) -> None:
+    """`np.maximum.at`, in a tenth of its time."""
+    for index in range(len(which)):
+        levels[which[index]] = max(levels[which[index]], values[index])
 
 
 class Sources:
@@ -41,11 +50,11 @@ class Sources:
 
     def count(self, rows: NDArray[np.void]) -> None:
         """Rows of sources have been read, though their time may not have come: `read` is the greatest sequence."""
-        np.maximum.at(self.read, rows["source"], rows["sequence"])
+        _raise(self.read, rows["source"], rows["sequence"])
 
     def hear(self, rows: NDArray[np.void]) -> None:
         """Rows of sources have been applied."""
-        np.maximum.at(self.heard, rows["source"], rows["heard"])
+        _raise(self.heard, rows["source"], rows["heard"])
 
     def next_silence(self, rows: NDArray[np.void], until: int) -> int | None:
         """The first moment up to `until` at which a source that was heard falls silent, given the rows to come."""

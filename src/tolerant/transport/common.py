@@ -9,29 +9,37 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from tolerant.transport import rows
-from tolerant.transport.log import Entry, Fence, Fenced
+from tolerant.transport.log import SEVERAL, Entry, Fence, Fenced, is_compacted
 
 Row = tuple[str, int, bytes | None]
 """(key, version, body) of a compacted topic; no body: the key is forgotten."""
 
+Change = tuple[str, str, int, bytes | None]
+"""(topic, key, version, body) of a row of a compacted topic."""
 
-def compacted_rows(topic: str, payload: bytes) -> list[Row]:
-    """The rows in a payload for a compacted topic.
+
+def compacted_changes(topic: str, payload: bytes) -> list[Change] | None:
+    """The rows in a payload for a compacted topic or for several; None: the topic is not compacted.
 
     Raises:
-        ValueError: the payload is not a packed batch of `rows.COMPACTED`.
+        ValueError: there can be no such topic, or the payload is not a packed batch of what belongs there.
     """
+    if not is_compacted(check_topic(topic)) and topic != SEVERAL:
+        return None
+    schema = rows.SEVERAL if topic == SEVERAL else rows.COMPACTED
     batch = rows.unpack(payload)
-    if not batch.schema.equals(rows.COMPACTED):
+    if not batch.schema.equals(schema):
         raise ValueError(
-            f"topic {topic!r} is compacted: its rows must have the columns {rows.COMPACTED.names} of rows.COMPACTED,"
-            f" got {batch.schema.names}"
+            f"topic {topic!r} is compacted: its rows must have the columns {schema.names}, got {batch.schema.names}"
         )
-    columns = (batch.column(name).to_pylist() for name in rows.COMPACTED.names)
-    found = list(zip(*columns, strict=True))
-    if any(key is None or version is None for key, version, _ in found):
+    columns = [batch.column(name).to_pylist() for name in schema.names]
+    if topic != SEVERAL:
+        columns.insert(0, [topic] * len(batch))
+    elif not all(name is not None and is_compacted(name) for name in set(columns[0])):
+        raise ValueError(f"a row for several compacted topics names one that is not: {set(columns[0])}")
+    if None in columns[1] or None in columns[2]:
         raise ValueError(f"a row for the compacted topic {topic!r} has no key or no version")
-    return found
+    return list(zip(*columns, strict=True))
 
 
 def compacted_batch(changed: Iterable[Row]) -> pa.RecordBatch:

@@ -7,6 +7,7 @@
   p)` gives what stands *after* p. The trap: a position is that of a whole entry (one append), not of a row in it.
 - A *compacted* topic keeps, for each key, the row of the greatest version (equal replaces). Its rows follow
   `rows.COMPACTED`. `read` works on it too and gives the rows that changed after the position.
+- Rows of several compacted topics can be appended as one entry, to `SEVERAL`: they then share its position.
 - Nothing that a registered checkpoint has not passed is ever deleted; compacted topics and `queries` stay for ever.
 
 The errors of a log:
@@ -38,6 +39,9 @@ EPOCHS = "epochs"
 POSITIONS = "positions"
 """The compacted topic of what each checkpoint has passed: key = the checkpoint's id, version = the position, body =
 JSON `{"stream": …, "topics": [topics it reads]}`. `register` and `pass_position` write it, `trim` heeds it."""
+
+SEVERAL = "*"
+"""Not a topic: an entry that is appended to it has rows of several compacted topics, `rows.SEVERAL`."""
 
 _COMPACTED = ("grants.", "status.", "current.")
 _COMPACTED_NAMES = (EPOCHS, POSITIONS)

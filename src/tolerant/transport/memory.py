@@ -16,9 +16,8 @@ from tolerant.transport import rows
 from tolerant.transport.common import (
     abandoned,
     check_fence,
-    check_topic,
+    compacted_changes,
     compacted_entry,
-    compacted_rows,
     furthest,
     passed_by_all,
     registration,
@@ -50,10 +49,7 @@ class MemoryLog:
 
     def append_packed(self, entries: Sequence[tuple[str, bytes]]) -> int:
         """See `Log.append_packed`."""
-        changes = [
-            (topic, payload, compacted_rows(topic, payload) if is_compacted(check_topic(topic)) else None)
-            for topic, payload in entries
-        ]
+        changes = [(topic, payload, compacted_changes(topic, payload)) for topic, payload in entries]
         with self._open():
             for topic, payload, changed in changes:
                 self._end += 1
@@ -61,8 +57,8 @@ class MemoryLog:
                     self._positions.setdefault(topic, []).append(self._end)
                     self._entries[self._end] = (self._now(), Entry(topic, 0, self._end, bytes(payload)))
                 else:
-                    for key, version, body in changed:
-                        self._upsert(topic, key, version, body)
+                    for change in changed:
+                        self._upsert(*change)
             return self._end
 
     def append_once(

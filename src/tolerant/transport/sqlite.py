@@ -22,12 +22,11 @@ import pyarrow as pa
 
 from tolerant.transport import rows
 from tolerant.transport.common import (
-    Row,
+    Change,
     abandoned,
     check_fence,
-    check_topic,
+    compacted_changes,
     compacted_entry,
-    compacted_rows,
     furthest,
     passed_by_all,
     registration,
@@ -125,7 +124,7 @@ class SqliteLog:
         """See `Log.next_epoch`."""
         with self._writing() as connection:
             epoch = _newest_epoch(connection, name) + 1
-            self._upsert(connection, EPOCHS, _take_positions(connection, 1), [(name, epoch, owner.encode())])
+            self._upsert(connection, _take_positions(connection, 1), [(EPOCHS, name, epoch, owner.encode())])
             return epoch
 
     def advance(self, topics: Iterable[str], position: int, entries: int, size: int) -> int:
@@ -142,23 +141,24 @@ class SqliteLog:
         with self._writing() as connection:
             if _latest(connection, POSITIONS, checkpoint) is None:
                 connection.execute("DELETE FROM compacted WHERE topic = ? AND key = ?", (POSITIONS, checkpoint))
-                row = (checkpoint, START, registration(stream, topics))
-                self._upsert(connection, POSITIONS, _take_positions(connection, 1), [row])
+                row = (POSITIONS, checkpoint, START, registration(stream, topics))
+                self._upsert(connection, _take_positions(connection, 1), [row])
 
     def pass_position(self, checkpoint: str, position: int) -> None:
         """See `Log.pass_position`."""
         with self._writing() as connection:
             known = _latest(connection, POSITIONS, checkpoint)
             if known is not None and position > known.version:
-                row = (checkpoint, position, known.body)
-                self._upsert(connection, POSITIONS, _take_positions(connection, 1), [row])
+                row = (POSITIONS, checkpoint, position, known.body)
+                self._upsert(connection, _take_positions(connection, 1), [row])
 
     def forget(self, checkpoint: str) -> None:
         """See `Log.forget`."""
         with self._writing() as connection:
             known = _latest(connection, POSITIONS, checkpoint)
             if known is not None:
-                self._upsert(connection, POSITIONS, _take_positions(connection, 1), [(checkpoint, known.version, None)])
+                row = (POSITIONS, checkpoint, known.version, None)
+                self._upsert(connection, _take_positions(connection, 1), [row])
 
     def trim(self, topic: str, before: int, limit: int = 1000) -> int:
         """See `Log.trim`. Pages that became free are given back to the file system, some at each call."""
@@ -196,21 +196,20 @@ class SqliteLog:
         for key in gone:
             self.forget(key)
 
-    def _write(self, connection: sqlite3.Connection, changes: Sequence[tuple[str, bytes, list[Row] | None]]) -> int:
-        last = _take_positions(connection, len(changes))
-        for position, (topic, payload, changed) in enumerate(changes, last - len(changes) + 1):
-            if changed is None:
-                connection.execute(
-                    "INSERT INTO entries (position, topic, at, payload) VALUES (?, ?, ?, ?)",
-                    (position, topic, self._now(), payload),
-                )
-            else:
-                self._upsert(connection, topic, position, changed)
+    def _write(self, connection: sqlite3.Connection, changes: Sequence[tuple[str, bytes, list[Change] | None]]) -> int:
+        last, at = _take_positions(connection, len(changes)), self._now()
+        numbered = list(enumerate(changes, last - len(changes) + 1))
+        entries = [(position, topic, at, payload) for position, (topic, payload, rows) in numbered if rows is None]
+        connection.executemany("INSERT INTO entries (position, topic, at, payload) VALUES (?, ?, ?, ?)", entries)
+        for position, (_, _, changed) in numbered:
+            if changed is not None:
+                self._upsert(connection, position, changed)
         return last
 
-    def _upsert(self, connection: sqlite3.Connection, topic: str, position: int, changed: Iterable[Row]) -> None:
+    def _upsert(self, connection: sqlite3.Connection, position: int, changed: Iterable[Change]) -> None:
         at = self._now()
-        connection.executemany(_UPSERT, ((topic, key, version, position, at, body) for key, version, body in changed))
+        rows = ((topic, key, version, position, at, body) for topic, key, version, body in changed)
+        connection.executemany(_UPSERT, rows)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -243,11 +242,8 @@ class SqliteLog:
             raise LogError(f"the log {self._file} cannot be used: {error}") from error
 
 
-def _checked(entries: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes, list[Row] | None]]:
-    return [
-        (topic, payload, compacted_rows(topic, payload) if is_compacted(check_topic(topic)) else None)
-        for topic, payload in entries
-    ]
+def _checked(entries: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes, list[Change] | None]]:
+    return [(topic, payload, compacted_changes(topic, payload)) for topic, payload in entries]
 
 
 def _take_positions(connection: sqlite3.Connection, count: int) -> int:

@@ -14,6 +14,8 @@ from tolerant.filters.state import NOTHING, SETTLING, STALE, Decided, Flags, Flo
 from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.engine import Engine
 from tolerant.spark.kinds.membership import instance_name, query_and_group
+from tolerant.transport import rows
+from tolerant.transport.log import SEVERAL
 from tolerant.transport.rows import ANSWERS, GRANT_BODY, compacted, current_body, grants_columns, pack
 
 
@@ -37,7 +39,8 @@ def said_answers(said: Sequence[Said], names: Sequence[str | None], withheld: fr
     for name, begin, end in zip(topics, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         if begin < end:
             outputs.append(Output(f"answers.{name}", pack(table.slice(begin, end - begin))))
-            outputs.append(Output(f"current.{name}", pack(_current(table, begin, end))))
+    if len(order):
+        outputs.append(Output(SEVERAL, pack(_current(table, whole.query[order]))))
     return outputs
 
 
@@ -69,12 +72,18 @@ def _nullable(values: Floats, nothing: Flags) -> pa.Array:
     return pa.array(values, pa.float64(), mask=nothing | ~np.isfinite(values))
 
 
-def _current(table: pa.RecordBatch, begin: int, end: int) -> pa.RecordBatch:
-    """The last answer of each group among these rows, for a compacted topic; `version` is its time."""
-    groups = table.column("group").slice(begin, end - begin).to_pylist()
-    last = {group: begin + row for row, group in enumerate(groups)}
-    rows = [{name: table.column(name)[row].as_py() for name in ANSWERS.names} for row in last.values()]
-    return compacted([(row["group"], row["at"], current_body(row)) for row in rows])
+def _current(table: pa.RecordBatch, queries: Integers) -> pa.RecordBatch:
+    """The last answer of each query index, for its compacted topic; `version` is its time."""
+    _, back = np.unique(queries[::-1], return_index=True)
+    last = table.take(pa.array(len(queries) - 1 - back)).to_pylist()
+    columns = [
+        [f"current.{row['query']}" for row in last],
+        [row["group"] for row in last],
+        [row["at"] for row in last],
+        [current_body(row) for row in last],
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, rows.SEVERAL, strict=True)]
+    return pa.record_batch(arrays, schema=rows.SEVERAL)
 
 
 def said_farewell(query: str, groups: Sequence[str], at: int) -> Output:
@@ -127,11 +136,11 @@ def status(engine: Engine, stream: str, shard: int, horizon: int) -> Output:
         "sources": sources,
         "queries": {name: _query_summary(engine, name) for name in engine.selects},
     }
-    rows = [
+    bodies = [
         (f"summary/{shard}", json.dumps(summary).encode()),
         (f"items/{shard}", pack(_item_table(engine))),
     ]
-    return Output(f"status.{stream}", pack(compacted([(key, horizon, body) for key, body in rows])))
+    return Output(f"status.{stream}", pack(compacted([(key, horizon, body) for key, body in bodies])))
 
 
 def _query_summary(engine: Engine, name: str) -> dict[str, object]:
