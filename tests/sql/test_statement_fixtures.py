@@ -13,8 +13,6 @@ from tolerant.sql import (
     NotAvailable,
     Show,
     StatementError,
-    Subscribe,
-    Unsubscribe,
     decode,
     encode,
     parse,
@@ -88,5 +86,5 @@ def test_what_parses_alone_is_refused_by_the_catalogue(text, expected, catalogue
         statements = parse_many(text)
     except StatementError:
         return
-    outcomes = [catalogue.apply(s) for s in statements if not isinstance(s, Show | Subscribe | Unsubscribe)]
+    outcomes = [catalogue.apply(s) for s in statements if not isinstance(s, Show)]
     assert not outcomes or not all(outcome.accepted for outcome in outcomes)

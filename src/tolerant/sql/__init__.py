@@ -29,10 +29,15 @@ from tolerant.sql.statements import (
     Weight,
     relations,
 )
+from tolerant.sql.templates import bound_parameters, column_ranges, parameter_types
 from tolerant.sql.wire import decode, encode
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyarrow import RecordBatch
+
+    from tolerant.sql.subscriptions import SubscriptionFile
 
 
 def parse(text: str, catalogue: Catalogue | None = None) -> Statement:
@@ -73,6 +78,32 @@ def with_weights(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str 
     return with_weights(query, catalogue, base_dir)
 
 
+def read_subscriptions(
+    path: Path | str, query: CreateQuery, table: CreateTable, kind: str = "subscribe"
+) -> SubscriptionFile:
+    """The subscriptions to a template that stand in a file: iterating gives packed rows, a piece at a time.
+
+    `kind`: subscribe or unsubscribe. Rows that cannot be used are refused by their number; see `SubscriptionFile`.
+
+    Raises:
+        StatementError: when iterating, the file cannot be read, or lacks a column.
+    """
+    from tolerant.sql.subscriptions import SubscriptionFile
+
+    return SubscriptionFile(path, query, table, kind)
+
+
+def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, table: CreateTable) -> RecordBatch:
+    """The one row of `SUBSCRIBE name(value, …)` or `UNSUBSCRIBE name(value, …)`, for `subscriptions.<template>`.
+
+    Raises:
+        StatementError: the values cannot be given to the template's parameters.
+    """
+    from tolerant.sql.subscriptions import subscription_row
+
+    return subscription_row(statement, query, table)
+
+
 __all__ = [
     "KINDS",
     "AggregateSelect",
@@ -101,13 +132,18 @@ __all__ = [
     "Subscribe",
     "Unsubscribe",
     "Weight",
+    "bound_parameters",
+    "column_ranges",
     "decode",
     "encode",
     "kind_of",
     "matches",
+    "parameter_types",
     "parse",
     "parse_many",
+    "read_subscriptions",
     "relations",
     "render",
+    "subscription_row",
     "with_weights",
 ]

@@ -31,6 +31,7 @@ from tolerant.sql.statements import (
     Unsubscribe,
     relations,
 )
+from tolerant.sql.templates import bound_parameters
 from tolerant.streams import Stream
 
 UNCHANGED = "unchanged"
@@ -50,6 +51,8 @@ class Outcome:
 
 class Catalogue:
     """The streams, tables and queries that the statements applied so far have left standing, by name.
+
+    A subscription is checked and leaves nothing here: whether it changes anything, its template's pipeline knows.
 
     >>> from tolerant.sql import parse
     >>> catalogue = Catalogue()
@@ -94,11 +97,7 @@ class Catalogue:
             case Drop():
                 self._check_drop(statement)
             case Subscribe() | Unsubscribe():
-                self._known_query(statement.name)
-                raise NotAvailable(
-                    f"subscriptions are not available yet: {statement.name} is read as it is, by everyone",
-                    about=(statement.name,),
-                )
+                self._check_subscription(statement)
             case _:
                 raise StatementError(f"{type(statement).__name__} is answered at once, and changes nothing")
 
@@ -123,6 +122,9 @@ class Catalogue:
                 held: dict[str, dict[str, Any]] = {"query": self.queries, "stream": self.streams, "table": self.tables}
                 del held[what][name]
                 return f"{what} {name} dropped"
+            case Subscribe() | Unsubscribe():
+                done = "subscribed to" if isinstance(statement, Subscribe) else "unsubscribed from"
+                return f"{done} {statement.name}"
             case _:
                 raise ValueError(f"{type(statement).__name__} changes nothing")
 
@@ -244,9 +246,10 @@ class Catalogue:
         kind = kind_of(query.select, self)
         if not kind.available:
             raise kind.not_available("QUERY", query.name)
-        if query.parameters:
+        if query.parameters and not kind.templates:
             raise NotAvailable(
-                f"templates are not available yet: {query.name} has parameters", about=("QUERY", query.name)
+                f"templates of the kind {kind.name} are not available yet: {query.name} has parameters",
+                about=("QUERY", query.name),
             )
         kind.check(query, self)
 
@@ -274,6 +277,26 @@ class Catalogue:
         users = [query.name for query in self.queries_over(drop.name)]
         if users:
             raise in_use(drop.what, drop.name, users)
+
+    def _check_subscription(self, statement: Subscribe | Unsubscribe) -> None:
+        """Subscriptions themselves are not kept here: they are rows of their template's own topic, by the million."""
+        query = self._known_query(statement.name)
+        if not query.parameters:
+            raise StatementError(
+                f"query {statement.name} has no parameters: it is read as it is, by everyone",
+                expected="the name of a template",
+                found=statement.name,
+                about=(statement.name,),
+            )
+        if statement.uri is None:
+            bound_parameters(statement, query, self.table(relations(query.select)[0]))
+        elif not statement.uri.lower().endswith(_TABLE_FILES):
+            raise StatementError(
+                f"subscriptions cannot be read from {statement.uri!r}",
+                expected="'file.csv' or 'file.parquet'",
+                found=repr(statement.uri),
+                about=("FROM",),
+            )
 
     def _known_query(self, name: str) -> CreateQuery:
         if name not in self.queries:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tolerant.sql.errors import StatementError
-from tolerant.sql.kinds import bounded, joins, merging, notifications, planning, polling, retention, views
+from tolerant.sql.kinds import bounded, joins, notifications, planning, polling, ranges, retention, views
 from tolerant.sql.kinds.kind import Kind
 from tolerant.sql.shape import Shape
 from tolerant.sql.statements import Select
@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = (
     polling.KIND,
     planning.KIND,
     bounded.KIND,
-    merging.KIND,
+    ranges.KIND,
 )
 """All kinds, in the order in which they are asked: the first that says yes has it."""
 

@@ -36,7 +36,7 @@ class Kind:
     select is of this kind, its relations being known. `recognise(shape)`: the select that a statement of this shape
     says, None if it is none of this kind's; raises StatementError where it is, but wrongly. `check(query, catalogue)`
     raises StatementError if the definitions of its relations do not allow it. `feeds(stream)`: whether streams with
-    such a URI are this kind's.
+    such a URI are this kind's. `templates`: whether its queries may have parameters.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Kind:
     recognise: Callable[[Shape], Select | None] = _not_by_shape
     check: Callable[[CreateQuery, Catalogue], None] = _nothing_more
     feeds: Callable[[Stream], bool] = _no_stream
+    templates: bool = False
 
     def not_available(self, *about: str) -> NotAvailable:
         """The error of a kind whose core is not built yet."""

@@ -1,0 +1,103 @@
+"""Ranges: `SELECT *` with BETWEEN on one or two columns of a table: every change of a row in the range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tolerant.sql.errors import StatementError
+from tolerant.sql.kinds.kind import Kind, allow_clauses, ranges
+from tolerant.sql.predicates import Parameter
+from tolerant.sql.shape import Shape
+from tolerant.sql.statements import CreateQuery, CreateTable, Range, RangeSelect, Select
+from tolerant.sql.types import NUMERIC, comparable
+
+if TYPE_CHECKING:
+    from tolerant.sql.catalogue import Catalogue
+
+
+def _recognise(shape: Shape) -> Select | None:
+    if not shape.star or shape.distinct or shape.aggregates or len(shape.relations) != 1 or shape.group_by:
+        return None
+    found = ranges(shape)
+    columns = {where.column for _, where in found or ()}
+    if not found or len(found) > 2 or len(columns) != len(found):
+        raise StatementError(
+            "expected WHERE with BETWEEN on one or two columns",
+            expected="WHERE column BETWEEN low AND high [AND column BETWEEN low AND high]",
+            found="other conditions" if shape.where else "no WHERE",
+            span=shape.where[0].span if shape.where else shape.end,
+        )
+    allow_clauses(shape, (), "a query for everything in a range")
+    return RangeSelect(shape.relations[0], tuple(where for _, where in found))
+
+
+def _covers(select: Select, catalogue: Catalogue) -> bool:
+    return isinstance(select, RangeSelect)
+
+
+def _check(query: CreateQuery, catalogue: Catalogue) -> None:
+    select = query.select
+    assert isinstance(select, RangeSelect)
+    table = catalogue.table(select.relation)
+    columns = [part.column for part in select.ranges]
+    if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
+        raise StatementError("expected BETWEEN on one or two columns", expected="BETWEEN on one or two columns")
+    for part in select.ranges:
+        _check_column(part, table)
+        _check_ends(part)
+    _check_parameters(query, select)
+
+
+def _check_column(part: Range, table: CreateTable) -> None:
+    numeric = [column.name for column in table.columns if column.type in NUMERIC]
+    type_name = table.type_of(part.column)
+    if type_name in NUMERIC:
+        return
+    raise StatementError(
+        f"table {table.name} has no column {part.column}"
+        if type_name is None
+        else f"BETWEEN takes a column of numbers; {part.column} is {type_name}",
+        expected=f"one of {', '.join(numeric)}" if numeric else "a table with a column of numbers",
+        found=part.column,
+        about=("WHERE", part.column),
+    )
+
+
+def _check_ends(part: Range) -> None:
+    low, high = part.low, part.high
+    for end in (low, high):
+        if not isinstance(end, Parameter) and not comparable("DOUBLE", end):
+            raise StatementError(
+                f"column {part.column} is compared with {end!r}",
+                expected="a number or a parameter",
+                found=repr(end),
+                about=("WHERE", part.column),
+            )
+    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+        raise StatementError(
+            f"the range of {part.column} is empty: {low} is above {high}",
+            expected="BETWEEN low AND high, the lower end first",
+            found=f"BETWEEN {low} AND {high}",
+            hint="nothing lies between them; were the ends swapped?",
+            about=("WHERE", part.column),
+        )
+
+
+def _check_parameters(query: CreateQuery, select: RangeSelect) -> None:
+    used = {end.name for part in select.ranges for end in (part.low, part.high) if isinstance(end, Parameter)}
+    if len(set(query.parameters)) != len(query.parameters):
+        raise StatementError("a parameter is named twice", about=("QUERY", query.name))
+    for name in query.parameters:
+        if name not in used:
+            raise StatementError(
+                f"parameter {name} is not used",
+                expected=f"{name} as an end of a BETWEEN",
+                about=(query.name, name),
+            )
+    for name in sorted(used.difference(query.parameters)):
+        raise StatementError(
+            f"{name} is no parameter of {query.name}", expected=f"one of {', '.join(query.parameters)}", found=name
+        )
+
+
+KIND = Kind("ranges", "every change of a row in a range", True, _covers, _recognise, _check, templates=True)

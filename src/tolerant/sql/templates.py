@@ -1,0 +1,109 @@
+"""Templates: what type each parameter has, and whether values can be given to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tolerant.sql.errors import StatementError
+from tolerant.sql.predicates import Parameter
+from tolerant.sql.render import constant
+from tolerant.sql.statements import CreateQuery, CreateTable, Range, RangeSelect, Subscribe, Unsubscribe
+from tolerant.sql.types import comparable, is_value
+from tolerant.streams import KeyPart
+
+if TYPE_CHECKING:
+    from tolerant.relations import ColumnRange
+
+_INTEGERS = ("INT", "BIGINT")
+
+
+def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
+    """The ranges that a query selects by.
+
+    Raises:
+        StatementError: it is no query for everything in a range.
+    """
+    if not isinstance(query.select, RangeSelect):
+        raise StatementError(f"query {query.name} does not select everything in a range")
+    return query.select.ranges
+
+
+def parameter_types(query: CreateQuery, table: CreateTable) -> dict[str, str]:
+    """The SQL type of each parameter, in the template's order: BIGINT where it bounds columns of integers only, else
+    DOUBLE.
+    """
+    types = {}
+    for name in query.parameters:
+        bounded = [part.column for part in ranges_of(query) if Parameter(name) in (part.low, part.high)]
+        whole = all(table.type_of(column) in _INTEGERS for column in bounded)
+        types[name] = "BIGINT" if whole else "DOUBLE"
+    return types
+
+
+def column_ranges(query: CreateQuery, table: CreateTable) -> tuple[ColumnRange, ...]:
+    """The ranges as `tolerant.relations.RangeSelection` takes them: a parameter has become its name."""
+    from tolerant.relations import ColumnRange
+
+    return tuple(
+        ColumnRange(part.column, table.type_of(part.column) or "", _end(part.low), _end(part.high))
+        for part in ranges_of(query)
+    )
+
+
+def _end(end: Any) -> Any:
+    return end.name if isinstance(end, Parameter) else end
+
+
+def bound_parameters(
+    statement: Subscribe | Unsubscribe, query: CreateQuery, table: CreateTable
+) -> dict[str, int | float]:
+    """The parameters that a statement's values give to its template, each as a number of its type.
+
+    Raises:
+        StatementError: too many or too few values, one of another type, or a low end above its high end.
+    """
+    names, values = query.parameters, statement.values
+    if len(values) != len(names):
+        raise StatementError(
+            f"{query.name}({', '.join(names)}) takes {_count(len(names))}, found {len(values)}",
+            expected=_count(len(names)),
+            found=str(len(values)),
+            about=(query.name,),
+        )
+    types = parameter_types(query, table)
+    given = {name: _number(query, name, types[name], value) for name, value in zip(names, values, strict=True)}
+    for part in ranges_of(query):
+        low, high = _value(part.low, given), _value(part.high, given)
+        if low > high:
+            raise StatementError(
+                f"the range of {part.column} is empty: {_shown(part.low, low)} is above {_shown(part.high, high)}",
+                expected="a low end that is not above the high end",
+                hint="nothing lies between them; were the ends swapped?",
+                about=(query.name,),
+            )
+    return given
+
+
+def _count(number: int) -> str:
+    return "1 value" if number == 1 else f"{number} values"
+
+
+def _number(query: CreateQuery, name: str, type_name: str, value: KeyPart) -> int | float:
+    if isinstance(value, int | float) and comparable("DOUBLE", value):
+        if type_name == "DOUBLE":
+            return float(value)
+        if value == int(value) and is_value("BIGINT", int(value)):
+            return int(value)
+    what, found = "a whole number of 64 bits" if type_name == "BIGINT" else "a number", constant(value)
+    raise StatementError(
+        f"parameter {name} takes {what}, found {found}", expected=what, found=found, about=(query.name, found)
+    )
+
+
+def _value(end: Any, given: Mapping[str, int | float]) -> Any:
+    return given[end.name] if isinstance(end, Parameter) else end
+
+
+def _shown(end: Any, value: object) -> str:
+    return f"{end.name} = {value}" if isinstance(end, Parameter) else str(value)
