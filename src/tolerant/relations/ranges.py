@@ -20,8 +20,6 @@ End: TypeAlias = str | int | float
 TAIL = 2048
 """So many new subscriptions have a small tree of their own that is made anew for each batch of them."""
 
-_NONE = np.zeros(0, np.int64)
-
 
 @dataclass(frozen=True)
 class ColumnRange:
@@ -97,13 +95,15 @@ class RangeSelection:
         """
         points = np.stack([ordered(columns[part.column], part.type) for part in self.ranges], axis=1)
         parts = [tree.holding(points, self._alive) for tree in self._grove()]
-        rows = np.concatenate([_NONE, *(found for found, _ in parts)])
-        ids = self._ids[np.concatenate([_NONE, *(found for _, found in parts)])]
-        if len(parts) > 1:
-            order = np.argsort(rows, kind="stable")  # a few runs, each in order already
-            rows, ids = rows[order], ids[order]
-        _sort_each(rows, ids)
-        return rows, ids
+        counts = np.zeros(len(points), np.int64)
+        for rows, _ in parts:
+            counts += np.bincount(rows, minlength=len(points))
+        ids, ends = np.empty(counts.sum(), np.int64), np.cumsum(counts)
+        free = ends - counts
+        for rows, places in parts:
+            _place(rows, self._ids[places], free, ids)
+        _sort_each(ends, ids)
+        return np.repeat(np.arange(len(points)), counts), ids
 
     def _grove(self) -> list[BoxTree]:
         """The trees, and one for the tail, made when it is asked for."""
@@ -177,10 +177,18 @@ def _enlarged(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 @compiled
-def _sort_each(rows: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
-    """Sort the ids of each row, in place; `rows` is sorted."""
+def _place(rows: NDArray[np.int64], found: NDArray[np.int64], free: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
+    """Put what was found for each row where its ids begin to be free."""
+    for i in range(len(rows)):
+        ids[free[rows[i]]] = found[i]
+        free[rows[i]] += 1
+
+
+@compiled
+def _sort_each(ends: NDArray[np.int64], ids: NDArray[np.int64]) -> None:
+    """Sort the ids of each row, in place; those of a row end where `ends` says."""
     start = 0
-    for i in range(1, len(rows) + 1):
-        if i == len(rows) or rows[i] != rows[start]:
-            ids[start:i].sort()
-            start = i
+    for end in ends:
+        if end - start > 1:
+            ids[start:end].sort()
+        start = end
