@@ -27,6 +27,13 @@ AVAILABLE_NOW = "available now"
 
 _BUILDING = threading.Lock()
 
+_FEW_ROWS = {
+    # A batch is a few rows, each of them a packed payload: Spark need not plan it twice or compile code for it.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -69,7 +76,7 @@ def start(
     source = spark.readStream.format(LogSource.name()).options(**options).load()
     sink = LogSink(log, checkpoint, fence)
     run = f"{name}/{uuid.uuid4()}"
-    with _BUILDING, _shuffle_partitions(spark, stream):
+    with _BUILDING, _settings(spark, stream):
         routed = _routed(source, stream)
         with _workers_of_its_own(spark, run):
             hosted = _host(routed, HostProcessor(factory, run))
@@ -113,12 +120,15 @@ def _workers_of_its_own(spark: SparkSession, run: str) -> Iterator[None]:
 
 
 @contextmanager
-def _shuffle_partitions(spark: SparkSession, stream: Stream | None) -> Iterator[None]:
-    """One partition a shard; the query takes the setting over when it starts."""
-    name = "spark.sql.shuffle.partitions"
-    before = spark.conf.get(name)
-    spark.conf.set(name, str(stream.options.shards if stream else 1))
+def _settings(spark: SparkSession, stream: Stream | None) -> Iterator[None]:
+    """The session's settings as a pipeline wants them; its query takes them over when it starts."""
+    wanted = _FEW_ROWS | {"spark.sql.shuffle.partitions": str(stream.options.shards if stream else 1)}
+    before = {name: spark.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(name, before)
+        for name, value in before.items():
+            if value is not None:
+                spark.conf.set(name, value)

@@ -46,6 +46,10 @@ _ONE_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
+_LIGHT_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java only hands our bytes on: on one machine, shared with the Python workers that do the work, a compiler and a
+garbage collector that stay out of the way are worth more than the last bit of speed. Halves the first batches."""
+
 
 def session(
     master: str = "local[2]", shards: int = 1, app: str = "tolerant", mutterings: Path | None = None
@@ -60,16 +64,16 @@ def session(
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    local = master.startswith("local")
     log4j = (_HERE / "log4j2.properties").as_uri()
     settings = {
         **_STATE,
-        **_FILES,
         **_PYTHON,
         **_QUIET,
-        **(_ONE_MACHINE if master.startswith("local") else {}),
+        **(_ONE_MACHINE | _FILES if local else {}),
         "spark.sql.shuffle.partitions": str(shards),
         # Spark's planner recurses deeply; the default stack overflows now and then, when a query is stopped above all.
-        "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile={log4j}",
+        "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile={log4j}{_LIGHT_JAVA if local else ''}",
     }
     builder = SparkSession.builder.master(master).appName(app)
     for name, value in settings.items():
