@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from tolerant.spark import cache, processor
+from tolerant.spark.hosting import unpack_outputs
 from tolerant.spark.processor import HostProcessor
 from tolerant.transport import rows
 from tolerant.transport.log import Entry
@@ -25,7 +26,8 @@ def frame(batch: list[Entry]) -> pd.DataFrame:
 
 def said(tester: TwsTester, batch: list[Entry], shard: int = 0) -> list[dict[str, int]]:
     out = tester.testInPandas(shard, frame(batch))
-    return [rows.unpack(payload).to_pylist()[0] for payload in out["payload"]] if len(out) else []
+    packed = out["outputs"] if len(out) else []
+    return [rows.unpack(payload).to_pylist()[0] for one in packed for _, payload in unpack_outputs(one)]
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 
 from tolerant.transport import Fence, Fenced, LogError, PipelineLog, Record, is_compacted, rows
 from tolerant.transport.common import compacted_batch
-from tolerant.transport.log import EPOCHS, POSITIONS
+from tolerant.transport.log import EPOCHS, POSITIONS, SEVERAL
 
 
 def batch(*values: int) -> pa.RecordBatch:
@@ -256,3 +256,22 @@ def test_a_closed_log_says_so(log: PipelineLog) -> None:
 def test_which_topics_are_compacted() -> None:
     assert [t for t in ("grants.s", "status.s", "current.q", "epochs", "positions") if not is_compacted(t)] == []
     assert [t for t in ("updates.s", "queries", "replies", "answers.q", "grants") if is_compacted(t)] == []
+
+
+def test_rows_of_several_compacted_topics_share_an_entry(log: PipelineLog) -> None:
+    columns = [["current.a", "current.b"], ["", "g"], [5, 7], [b"one", None]]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, rows.SEVERAL, strict=True)]
+    position = log.append(SEVERAL, pa.record_batch(arrays, schema=rows.SEVERAL))
+    assert [entry.position for entry in log.read(["current.a", "current.b"])] == [position, position]
+    found = log.latest("current.a", "")
+    assert found is not None
+    assert (found.version, found.body) == (5, b"one")
+    assert log.latest("current.b", "g") is None
+    assert SEVERAL not in log.topics()
+
+
+def test_several_takes_compacted_topics_only(log: PipelineLog) -> None:
+    columns = [["answers.a"], [""], [5], [b"one"]]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, rows.SEVERAL, strict=True)]
+    with pytest.raises(ValueError, match=r"answers\.a"):
+        log.append(SEVERAL, pa.record_batch(arrays, schema=rows.SEVERAL))
