@@ -1,19 +1,22 @@
-"""What a source has to know before it starts: its stream's definition, and its own name."""
+"""What a source has to know before it starts: its stream's or table's definition, and its own name."""
 
 from __future__ import annotations
 
 import socket
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-from tolerant.sql import Catalogue, decode
+from tolerant.sql import Catalogue, CreateTable, decode
 from tolerant.streams import Stream
 from tolerant.transport import Log
 from tolerant.transport.log import QUERIES, START
 from tolerant.transport.rows import unpack
 
 _LOOK_AGAIN = 0.1  # seconds
+_Definition = TypeVar("_Definition")
 
 
 def find_stream(log: Log, name: str, timeout: float = 10.0) -> Stream:
@@ -22,19 +25,34 @@ def find_stream(log: Log, name: str, timeout: float = 10.0) -> Stream:
     Raises:
         LookupError: there is no such stream.
     """
+    return _find(log, "stream", name, timeout, lambda catalogue: catalogue.streams)
+
+
+def find_table(log: Log, name: str, timeout: float = 10.0) -> CreateTable:
+    """The definition of a table, as the statements in the log give it; waits up to `timeout` seconds for it.
+
+    Raises:
+        LookupError: there is no such table.
+    """
+    return _find(log, "table", name, timeout, lambda catalogue: catalogue.tables)
+
+
+def _find(
+    log: Log, what: str, name: str, timeout: float, held: Callable[[Catalogue], Mapping[str, _Definition]]
+) -> _Definition:
     deadline = time.monotonic() + timeout
     catalogue, position = Catalogue(), START
     while True:
         for entry in log.read(QUERIES, position):
             _fold(catalogue, entry.payload)
             position = entry.position
-        if name in catalogue.streams:
-            return catalogue.streams[name]
+        if name in held(catalogue):
+            return held(catalogue)[name]
         if time.monotonic() >= deadline:
-            known = ", ".join(sorted(catalogue.streams)) or "none"
+            known = ", ".join(sorted(held(catalogue))) or "none"
             raise LookupError(
-                f"there is no stream {name!r} in {log.uri} (streams there: {known}). "
-                "Has its CREATE STREAM been run, and is this the right log?"
+                f"there is no {what} {name!r} in {log.uri} ({what}s there: {known}). "
+                f"Has its CREATE {what.upper()} been run, and is this the right log?"
             )
         time.sleep(_LOOK_AGAIN)
 

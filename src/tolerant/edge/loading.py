@@ -1,0 +1,44 @@
+"""Loads a table from a file: `CREATE TABLE … FROM 'file'`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tolerant.edge.table import Table
+from tolerant.sql import CreateTable
+from tolerant.sql.files import TypedFile
+from tolerant.transport import Log
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How many rows of a file were inserted and how many refused; the first of those as (row, reason), counted from 1
+    below the header.
+    """
+
+    inserted: int
+    refused: int
+    reasons: tuple[tuple[int, str], ...]
+
+
+def load_table(
+    log: str | Log, table: CreateTable, path: Path | str, *, clock: Callable[[], int] | None = None
+) -> Loaded:
+    """Insert the rows of a CSV file with a header or a Parquet file; returns when they are in the log.
+
+    Columns are found by their names. Rows that cannot be used are refused, the others go on; of rows with one key the
+    last counts. Memory holds some 65,536 rows, whatever the size of the file. Loading again changes only what differs.
+    `clock` as for `Table`.
+
+    Raises:
+        StatementError: the file cannot be read, or lacks a column; what stands before the trouble has been inserted.
+        SourceError: the log could not be used for 30 s.
+    """
+    file = TypedFile(path, {column.name: column.type for column in table.columns})
+    with Table(table, log, f"file/{Path(path).name}", clock=clock) as rows:
+        for columns in file:
+            rows.insert_many(columns)
+            rows.flush()  # or the whole file would wait in memory
+    return Loaded(file.accepted, file.refused, tuple(file.reasons))

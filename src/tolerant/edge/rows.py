@@ -1,0 +1,141 @@
+"""Rows of a table as applications hand them in, checked: what does not fit is refused, with its column and position."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tolerant.edge.keys import ItemKey
+from tolerant.sql import CreateTable
+from tolerant.sql.types import is_value
+from tolerant.streams import Column, KeyPart, key_parts, key_text
+from tolerant.transport.changes import ARROW
+
+ManyRows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any]
+"""Rows by the column: an Arrow table or batch, or a mapping from names to arrays, lists or Arrow arrays."""
+
+_FLOATS = ("FLOAT", "DOUBLE")
+
+
+def row_values(row: Mapping[str, Any], table: CreateTable) -> tuple[KeyPart, ...]:
+    """The values of a row in the order of the table's columns, each of its column's type.
+
+    Raises:
+        ValueError: a column is missing, unknown, or its value is not of its type; NaN and infinities are of none.
+    """
+    _check_names(list(row), table)
+    return tuple(_value(row[column.name], column) for column in table.columns)
+
+
+def key_of(values: tuple[KeyPart, ...], table: CreateTable) -> str:
+    """The key text of a row that `row_values` gave."""
+    by_name = dict(zip((column.name for column in table.columns), values, strict=True))
+    return key_text(tuple(by_name[name] for name in table.key))
+
+
+def key_given(key: ItemKey, table: CreateTable) -> str:
+    """The key text that an application means: the values of the key columns (of a single one the value itself), or the
+    text.
+
+    Raises:
+        ValueError: it does not fit the table's key.
+    """
+    columns = [column for name in table.key for column in table.columns if column.name == name]
+    types = tuple(column.type for column in columns)
+    parts: object = key if isinstance(key, tuple) else (key,)
+    if isinstance(key, str) and types != ("STRING",):
+        try:
+            parts = key_parts(key, types)
+        except ValueError:
+            parts = None
+    if not isinstance(parts, tuple) or len(parts) != len(columns):
+        listed = ", ".join(f"{column.name} {column.type}" for column in columns)
+        raise ValueError(f"key {key!r} must be ({listed}) of table {table.name!r}, or its key text")
+    return key_text(tuple(_value(part, column) for part, column in zip(parts, columns, strict=True)))
+
+
+def column_values(rows: ManyRows, table: CreateTable) -> dict[str, pa.Array]:
+    """Rows by the column, each in the Arrow type of its column.
+
+    Raises:
+        ValueError: a column is missing, unknown, or has a value that is not of its type; nothing is of use then.
+    """
+    given = _by_column(rows)
+    _check_names(list(given), table)
+    columns = {column.name: _column(given[column.name], column) for column in table.columns}
+    sizes = {name: len(values) for name, values in columns.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"columns must be equally long, got {sizes}")
+    return columns
+
+
+def without_negative_zero(values: pa.Array) -> pa.Array:
+    """Both zeros as one: they are equal, and must be one key."""
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+def _by_column(rows: ManyRows) -> Mapping[str, Any]:
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        names = rows.schema.names
+        if len(set(names)) != len(names):
+            raise ValueError(f"columns must have different names, got {names}")
+        return {name: rows.column(name) for name in names}
+    if isinstance(rows, Mapping):
+        return rows
+    raise ValueError(f"rows must be an Arrow table or a mapping from columns to arrays, got {type(rows).__name__}")
+
+
+def _check_names(names: list[str], table: CreateTable) -> None:
+    known = [column.name for column in table.columns]
+    for name in known:
+        if name not in names:
+            raise ValueError(f"column {name!r} is missing: table {table.name!r} has {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise ValueError(f"table {table.name!r} has no column {name!r}: it has {', '.join(known)}")
+
+
+def _value(value: object, column: Column) -> KeyPart:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if is_value(column.type, value):
+        if column.type not in _FLOATS:
+            return value  # type: ignore[return-value]
+        number = float(value)  # type: ignore[arg-type]
+        with np.errstate(over="ignore"):
+            number = (float(np.float32(number)) if column.type == "FLOAT" else number) + 0.0
+        if math.isfinite(number):
+            return number
+    raise ValueError(f"column {column.name!r} must be {column.type}, got {value!r:.60}")
+
+
+def _column(values: Any, column: Column) -> pa.Array:
+    try:
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        if len(array) and not _fits(array.type, column.type):
+            raise ValueError(f"column {column.name!r} must be {column.type}, got {array.type}")
+        array = array.cast(ARROW[column.type])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
+        raise ValueError(f"column {column.name!r} must be {column.type}: {error!s:.200}") from None
+    bad = pc.is_null(array, nan_is_null=True)
+    if column.type in _FLOATS:
+        bad = pc.or_(bad, pc.fill_null(pc.invert(pc.is_finite(array)), True))
+    where = pc.index(bad, True).as_py()
+    if where >= 0:
+        raise ValueError(f"column {column.name!r} must be {column.type}, got {array[where].as_py()!r} at row {where}")
+    return without_negative_zero(array)
+
+
+def _fits(found: pa.DataType, type_name: str) -> bool:
+    if type_name == "STRING":
+        return pa.types.is_string(found) or pa.types.is_large_string(found)
+    if type_name == "BOOLEAN":
+        return pa.types.is_boolean(found)
+    return pa.types.is_integer(found) or (type_name in _FLOATS and pa.types.is_floating(found))
