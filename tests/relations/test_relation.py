@@ -127,4 +127,13 @@ def test_rows_that_are_gone_leave_nothing_behind():
     assert len(relation) == 0
     arrays, values = relation.state()
     assert all(len(array) == 0 for array in arrays.values())
-    assert values == {"heard": {"shop": 600}, "unknown": 0, "duplicates": 0}
+    assert values == {"heard": [["shop", 600]], "unknown": 0, "duplicates": 0}
+
+
+def test_a_new_epoch_makes_no_duplicates_of_an_older_ones_rows():
+    """A source came up again on a clock that had gone back: its new rows apply first."""
+    relation = Relation(COLUMNS)
+    relation.apply(changes_of([(True, "1", 50, "shop", version(2, 1), row_of(1, 1.0))]))
+    older = [(True, "2", 60, "shop", version(1, 7), row_of(2, 1.0))]
+    assert len(relation.apply(changes_of(older))) == 1
+    assert len(relation.apply(changes_of(older))) == 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.versions import COUNTER_BITS, epoch_of
 from tolerant.relations.changes import DTYPES, Changes, empty_columns
 from tolerant.relations.texts import packed_texts, unpacked_texts
 from tolerant.streams import Column
@@ -44,7 +45,9 @@ class Relation:
         self._columns = empty_columns(columns, _SMALLEST)
         self._keys: NDArray[np.object_] = np.empty(_SMALLEST, object)
         self._slots: dict[str, int] = {}
-        self._heard: dict[str, int] = {}  # by source: the newest sequence applied
+        # By source and epoch the newest sequence applied. Not by source alone: after a restart on a clock that went
+        # back, rows of the new epoch may apply before rows of the old one.
+        self._heard: dict[tuple[str, int], int] = {}
 
     def __len__(self) -> int:
         return self._size
@@ -64,8 +67,8 @@ class Relation:
         """Apply the changes in their order; what they changed in effect.
 
         A row that was replaced gives a deletion of the old one and an insertion of the new one, next to each other; a
-        transaction that leaves a row as it was gives nothing for it. A source's changes must come in the order of their
-        `at`, over all calls; among equal ones within a call the order of its sequences does not matter.
+        transaction that leaves a row as it was gives nothing for it. What a source said in one epoch must come in the
+        order of its sequences, over all calls; within a call the order does not matter for that.
         """
         changes = changes.take(self._unheard(changes))
         if not len(changes):
@@ -86,7 +89,8 @@ class Relation:
                 arrays[name], arrays[f"{name}.lengths"] = packed_texts(array[: self._size])
             else:
                 arrays[name] = array[: self._size].copy()
-        return arrays, {"heard": dict(self._heard), "unknown": self.unknown, "duplicates": self.duplicates}
+        heard = [[source, sequence] for (source, _), sequence in self._heard.items()]
+        return arrays, {"heard": heard, "unknown": self.unknown, "duplicates": self.duplicates}
 
     @classmethod
     def load(
@@ -102,20 +106,23 @@ class Relation:
             is_text = DTYPES[column.type] is object
             held = unpacked_texts(arrays[name], arrays[f"{name}.lengths"]) if is_text else arrays[name].copy()
             relation._columns[column.name] = held
-        relation._heard = dict(values["heard"])
+        relation._heard = {(source, epoch_of(sequence)): sequence for source, sequence in values["heard"]}
         relation.unknown, relation.duplicates = values["unknown"], values["duplicates"]
         return relation
 
     def _unheard(self, changes: Changes) -> NDArray[np.int64]:
         """The indices of the changes that have not been applied before, nor stand twice among these."""
-        heard = np.array([self._heard.get(name, 0) for name in changes.sources], np.int64)
         order = np.lexsort((changes.sequence, changes.source))  # stable: of equal ones the first stays the first
         source, sequence = changes.source[order], changes.sequence[order]
-        new = sequence > heard[source]
-        new[1:] &= (source[1:] != source[:-1]) | (sequence[1:] != sequence[:-1])
+        epoch = sequence >> COUNTER_BITS
+        new = np.ones(len(order), np.bool_)
+        new[1:] = (source[1:] != source[:-1]) | (sequence[1:] != sequence[:-1])
+        starts = np.flatnonzero(np.append(True, (source[1:] != source[:-1]) | (epoch[1:] != epoch[:-1]))[: len(order)])
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+            who = changes.sources[source[start]], int(epoch[start])
+            new[start:end] &= sequence[start:end] > self._heard.get(who, 0)
+            self._heard[who] = max(self._heard.get(who, 0), int(sequence[end - 1]))
         self.duplicates += len(changes) - int(np.count_nonzero(new))
-        np.maximum.at(heard, source[new], sequence[new])
-        self._heard.update((changes.sources[code], int(heard[code])) for code in np.unique(source[new]).tolist())
         return np.sort(order[new])
 
     def _find(self, keys: NDArray[np.object_]) -> tuple[NDArray[np.int64], list[str]]:
