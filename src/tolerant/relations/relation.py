@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,9 @@ class Relation:
         epoch = sequence >> COUNTER_BITS
         new = np.ones(len(order), np.bool_)
         new[1:] = (source[1:] != source[:-1]) | (sequence[1:] != sequence[:-1])
-        starts = np.flatnonzero(np.append(True, (source[1:] != source[:-1]) | (epoch[1:] != epoch[:-1]))[: len(order)])
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+        begins = np.append(True, (source[1:] != source[:-1]) | (epoch[1:] != epoch[:-1]))
+        cuts = [*np.flatnonzero(begins[: len(order)]).tolist(), len(order)]
+        for start, end in pairwise(cuts):
             who = changes.sources[source[start]], int(epoch[start])
             new[start:end] &= sequence[start:end] > self._heard.get(who, 0)
             self._heard[who] = max(self._heard.get(who, 0), int(sequence[end - 1]))
