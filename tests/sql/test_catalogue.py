@@ -17,6 +17,7 @@ from tolerant.sql import (
     Drop,
     Like,
     Outcome,
+    Parameter,
     Show,
     Weight,
     decode,
@@ -25,6 +26,7 @@ from tolerant.sql import (
     parse,
     relations,
 )
+from tolerant.sql.statements import Range, RangeSelect
 from tolerant.streams import Column, Stream, StreamOptions
 
 TRAFFIC = parse("CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind)")
@@ -130,6 +132,42 @@ def test_kinds_and_relations():
     catalogue.apply(LOAD)
     assert catalogue.queries_over("traffic") == [LOAD]
     assert catalogue.queries_over("weights") == []
+
+
+STOCK = parse("CREATE TABLE stock (id INT, name STRING, x DOUBLE, y DOUBLE) KEY (id)")
+AREA = parse("CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high")
+
+
+def test_subscriptions_are_checked_and_leave_nothing_in_the_catalogue():
+    catalogue = Catalogue([STOCK, AREA])
+    before = state(catalogue.copy())
+    assert catalogue.apply(parse("SUBSCRIBE area(20, 60)")) == Outcome(True, "subscribed to area", changed=True)
+    assert catalogue.apply(parse("SUBSCRIBE area FROM 'people.csv'")).accepted
+    assert catalogue.apply(parse("UNSUBSCRIBE area(20, 60)")) == Outcome(True, "unsubscribed from area", changed=True)
+    assert not catalogue.apply(parse("SUBSCRIBE area(60, 20)")).accepted
+    assert state(catalogue) == before
+    assert catalogue.apply(Drop("table", "stock")).message.startswith("table stock is used by area")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "ranges"),
+    [
+        ((), (Range("z", 0, 1),)),
+        ((), (Range("name", "a", "b"),)),
+        ((), (Range("x", "a", 1),)),
+        ((), (Range("x", 1, 0),)),
+        ((), (Range("x", True, 1),)),
+        ((), ()),
+        ((), (Range("x", 0, 1), Range("x", 0, 1))),
+        ((), (Range("x", 0, 1), Range("y", 0, 1), Range("id", 0, 1))),
+        (("low",), (Range("x", 0, 1),)),
+        ((), (Range("x", Parameter("low"), 1),)),
+        (("low", "low"), (Range("x", Parameter("low"), 1),)),
+    ],
+)
+def test_ranges_that_no_parser_wrote_are_checked_all_the_same(parameters, ranges):
+    query = CreateQuery("q", parameters, RangeSelect("stock", ranges))
+    assert not Catalogue([STOCK]).apply(query).accepted
 
 
 @pytest.mark.parametrize(
