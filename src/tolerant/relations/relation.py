@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -129,10 +129,13 @@ class Relation:
 
     def _find(self, keys: NDArray[np.object_]) -> tuple[NDArray[np.int64], list[str]]:
         """The slot of each key, and the keys that have none: they stand for the slots behind the last."""
-        new: dict[str, int] = {}
-        size, known = self._size, self._slots
-        slots = [known[key] if key in known else size + new.setdefault(key, len(new)) for key in keys.tolist()]
-        return np.array(slots, np.int64), list(new)
+        slots = np.fromiter(map(self._slots.get, keys.tolist(), repeat(-1)), np.int64, len(keys))
+        lacking = np.flatnonzero(slots < 0)
+        names = keys[lacking].tolist()
+        new = dict.fromkeys(names)
+        places = dict(zip(new, range(self._size, self._size + len(new)), strict=True))
+        slots[lacking] = np.fromiter(map(places.__getitem__, names), np.int64, len(names))
+        return slots, list(new)
 
     def _effects(self, changes: Changes, steps: _Steps) -> Changes:
         old = {name: self._gather(name, changes, steps.old_rows) for name in self._columns}
