@@ -113,7 +113,7 @@ def test_subscriptions_are_packed_by_the_chunk():
         "first": pa.array(np.arange(n)),
         "name": pa.array(["same"] * n),
     }
-    batches = list(subscriptions.subscription_batches(TYPES, columns, subscriptions.UNSUBSCRIBE))
+    batches = list(subscriptions.subscription_batches("area", TYPES, columns, subscriptions.UNSUBSCRIBE))
     assert [batch.num_rows for batch in batches] == [subscriptions.CHUNK, 10]
     subscribe, ids, read_columns = subscriptions.read_subscription_rows(unpack(pack(batches[1])), TYPES)
     assert not subscribe.any()
@@ -135,17 +135,17 @@ PINNED = 7701607284888136230
 
 
 def test_a_subscription_without_parameters_is_one_row():
-    (batch,) = subscriptions.subscription_batches({}, {})
-    assert batch.to_pylist() == [{"kind": "subscribe", "id": 0}]
+    (batch,) = subscriptions.subscription_batches("area", {}, {})
+    assert batch.to_pylist() == [{"kind": "subscribe", "template": "area", "id": 0}]
 
 
 def test_what_cannot_be_read_is_refused():
-    (batch,) = subscriptions.subscription_batches({"low": "DOUBLE"}, {"low": pa.array([1.0])})
+    (batch,) = subscriptions.subscription_batches("area", {"low": "DOUBLE"}, {"low": pa.array([1.0])})
     with pytest.raises(ValueError, match="columns must be those of subscriptions"):
         subscriptions.read_subscription_rows(batch, {"high": "DOUBLE"})
-    bad = batch.set_column(2, batch.schema.field(2), pa.array([None], pa.float64()))
+    bad = batch.set_column(3, batch.schema.field(3), pa.array([None], pa.float64()))
     with pytest.raises(ValueError, match="low must have no nulls"):
         subscriptions.read_subscription_rows(bad, {"low": "DOUBLE"})
-    (other,) = subscriptions.subscription_batches({"low": "DOUBLE"}, {"low": pa.array([1.0])}, "leave")
+    (other,) = subscriptions.subscription_batches("area", {"low": "DOUBLE"}, {"low": pa.array([1.0])}, "leave")
     with pytest.raises(ValueError, match="kind must be subscribe or unsubscribe"):
         subscriptions.read_subscription_rows(other, {"low": "DOUBLE"})

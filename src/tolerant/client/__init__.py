@@ -1,6 +1,43 @@
-"""Sends statements, and reads answers: the current one first, then every change; resumes from a kept position."""
+"""What applications use: send statements, listen to answers and subscriptions.
 
-from tolerant.client.answers import Change, Client
-from tolerant.client.statements import Reply, Sent, missing, read, reply_to, send, standing
+The current answer comes first, then every change; a kept position is resumed from, exactly once. One client reads each
+topic once for all that listen. How a kind of query speaks to its listeners is an `Extractor`.
+"""
 
-__all__ = ["Change", "Client", "Reply", "Sent", "missing", "read", "reply_to", "send", "standing"]
+from tolerant.client.answers import Change
+from tolerant.client.client import Client, NotAnswered, Subscription
+from tolerant.client.deliveries import RowChange
+from tolerant.client.feeds import Extractor, Found, Listener
+from tolerant.client.positions import Position
+from tolerant.client.statements import (
+    Registered,
+    Reply,
+    Sent,
+    missing,
+    read,
+    reply_to,
+    send,
+    send_subscription,
+    standing,
+)
+
+__all__ = [
+    "Change",
+    "Client",
+    "Extractor",
+    "Found",
+    "Listener",
+    "NotAnswered",
+    "Position",
+    "Registered",
+    "Reply",
+    "RowChange",
+    "Sent",
+    "Subscription",
+    "missing",
+    "read",
+    "reply_to",
+    "send",
+    "send_subscription",
+    "standing",
+]

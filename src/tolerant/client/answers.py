@@ -1,110 +1,77 @@
-"""Follows the answers of a query."""
+"""Answers of aggregates: how they are read from `answers.<query>` and `current.<query>`."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tolerant.queries import Answer
-from tolerant.transport import Log, open_log, rows
-from tolerant.transport.log import START, Entry
+import pyarrow as pa
 
-POLL = 0.05
-"""Seconds between two looks at the log while nothing new is there."""
+from tolerant.client.feeds import Found, Listener
+from tolerant.client.positions import WHOLE, Position
+from tolerant.queries import Answer
+from tolerant.transport import Log, rows
 
 
 @dataclass(frozen=True)
 class Change:
-    """An answer, and the position to resume from once everything up to it has been dealt with."""
-
-    answer: Answer
-    position: int
-
-
-class Client:
-    """A reader of answers. `log` is a log or its URI; one that was opened here is closed by `close`.
-
-    ```python
-    with Client("sqlite:///tolerant.db") as client:
-        for change in client.answers("inbound"):
-            print(change.answer.value)
-    ```
+    """An answer, and the position to resume from once it and everything before has been dealt with; None before the
+    last of the current answers: they are one.
     """
 
-    def __init__(self, log: Log | str) -> None:
-        self._own = isinstance(log, str)
-        self.log: Log = open_log(log) if isinstance(log, str) else log
+    answer: Answer
+    position: Position | None
 
-    def current(self, query: str) -> list[Answer]:
-        """The newest answer of each group, in the order of the groups."""
-        answers = [answer for entry in self.log.read(f"current.{query}") for answer in _bodies(entry)]
-        return sorted(answers, key=lambda answer: answer.group)
 
-    def answers(
-        self, query: str, position: int | None = None, *, stop: Callable[[], bool] = lambda: False
-    ) -> Iterator[Change]:
-        """The current answer of every group, then each change, for ever or until `stop()`.
+class AnswerListener(Listener):
+    """Listens to all groups of an aggregate: of each its answers in the order of `at`, and none twice."""
 
-        With a `position` (START: the oldest that the log still holds) what stands after it, instead of the current
-        ones. A group's answers come in the order of `at` and none comes twice, also when a pipeline that started
-        anew has said old ones again. The trap: several changes can share one position (they were published
-        together); a reader that keeps positions should keep one only when the next has begun.
-        """
-        seen: dict[str, Answer] = {}
-        if position is None:
-            # The end first: whatever is published between the two reads is then seen twice, and dropped once.
-            position = self.log.end()
-            for answer in self.current(query):
+    def __init__(self, position: Position, seen: dict[str, Answer]) -> None:
+        super().__init__(position)
+        self._seen = seen
+
+    def is_news(self, found: Found) -> bool:
+        """Whether a group's answer is newer than the last, or another one of the same time."""
+        answer: Answer = found.what
+        last = self._seen.get(answer.group)
+        if last is not None and not (answer.at > last.at or (answer.at == last.at and answer != last)):
+            return False
+        self._seen[answer.group] = answer
+        return True
+
+
+class AnswerExtractor:
+    """Every answer is for everyone who listens to the query."""
+
+    def __init__(self, query: str) -> None:
+        self.topic = f"answers.{query}"
+
+    def extract(self, batch: pa.RecordBatch, listeners: Mapping[int, Listener]) -> Iterator[tuple[Listener, Found]]:
+        """The answers of a batch, for each listener."""
+        for row, record in enumerate(batch.to_pylist()):
+            answer = Answer(**record)
+            for listener in list(listeners.values()):
+                yield listener, Found(row, answer.at, answer)
+
+
+def current_answers(log: Log, query: str) -> list[Answer]:
+    """The newest answer of each group, in the order of the groups."""
+    found = []
+    for entry in log.read(f"current.{query}"):
+        bodies = rows.unpack(entry.payload).column("body").to_pylist()
+        found += [Answer(**rows.read_current(body)) for body in bodies if body is not None]
+    return sorted(found, key=lambda answer: answer.group)
+
+
+def newest_until(log: Log, query: str, position: Position) -> dict[str, Answer]:
+    """Group → its newest answer of those that a reader at this position has dealt with, as far as the log has them."""
+    seen: dict[str, Answer] = {}
+    for entry in log.read(f"answers.{query}"):
+        if entry.position > position.entry:
+            break
+        dealt_with = WHOLE if entry.position < position.entry else position.rows
+        for record in rows.unpack(entry.payload).to_pylist()[:dealt_with]:
+            answer = Answer(**record)
+            if answer.group not in seen or answer.at >= seen[answer.group].at:
                 seen[answer.group] = answer
-                yield Change(answer, position)
-        topic = f"answers.{query}"
-        while not stop():
-            entries = self.log.read(topic, position, limit=100)
-            for entry in entries:
-                for answer in _answers(entry.payload):
-                    if _newer(answer, seen.get(answer.group)):
-                        seen[answer.group] = answer
-                        yield Change(answer, entry.position)
-                position = entry.position
-            if not entries:
-                time.sleep(POLL)
-
-    def history(self, query: str) -> list[Answer]:
-        """All answers that the log still holds, as `answers` would give them from START; does not wait for more."""
-        end = self.log.end()
-        seen: dict[str, Answer] = {}
-        kept = []
-        for entry in self.log.read(f"answers.{query}", START):
-            if entry.position > end:
-                break
-            for answer in _answers(entry.payload):
-                if _newer(answer, seen.get(answer.group)):
-                    seen[answer.group] = answer
-                    kept.append(answer)
-        return kept
-
-    def close(self) -> None:
-        """Let go of the log, if it was opened here."""
-        if self._own:
-            self.log.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-def _newer(answer: Answer, last: Answer | None) -> bool:
-    return last is None or answer.at > last.at or (answer.at == last.at and answer != last)
-
-
-def _bodies(entry: Entry) -> Iterator[Answer]:
-    for body in rows.unpack(entry.payload).column("body").to_pylist():
-        if body is not None:
-            yield Answer(**rows.read_current(body))
-
-
-def _answers(payload: bytes) -> list[Answer]:
-    return [Answer(**row) for row in rows.unpack(payload).to_pylist()]
+    return seen

@@ -16,13 +16,18 @@ from tolerant.sql import (
     Show,
     Statement,
     StatementError,
+    Subscribe,
+    Unsubscribe,
     decode,
     encode,
     parse_many,
+    relations,
     with_weights,
 )
+from tolerant.sql.subscriptions import SubscriptionFile, subscription_row
 from tolerant.transport import Log, rows
 from tolerant.transport.log import QUERIES, START
+from tolerant.transport.subscriptions import topic_of
 
 POLL = 0.05
 """Seconds between two looks for a reply."""
@@ -101,6 +106,39 @@ def send(log: Log, statement: Statement) -> Sent:
     }
     position = log.append(QUERIES, pa.RecordBatch.from_pylist([row], schema=rows.STATEMENTS))
     return Sent(statement, request, position)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What became of the rows of a SUBSCRIBE or UNSUBSCRIBE: how many were sent, how many refused, and the first of
+    those as (row, reason), counted from 1.
+    """
+
+    sent: Sent
+    rows: int
+    refused: int = 0
+    reasons: tuple[tuple[int, str], ...] = ()
+
+
+def send_subscription(log: Log, statement: Subscribe | Unsubscribe, folder: Path | str = ".") -> Registered:
+    """Append the subscriptions that a statement gives, one or a file of them, and then the statement: by the time that
+    the pipeline replies they have taken effect. A file is read in pieces; paths start at `folder`.
+
+    Raises:
+        StatementError: there is no such template, or the values or the file cannot be used.
+    """
+    catalogue = standing(log)
+    catalogue.check(statement)
+    query = catalogue.queries[statement.name]
+    table = catalogue.table(relations(query.select)[0])
+    topic = topic_of(table.name)
+    if statement.uri is None:
+        log.append(topic, subscription_row(statement, query, table))
+        return Registered(send(log, statement), 1)
+    file = SubscriptionFile(Path(folder) / statement.uri, query, table, statement.kind)
+    for batch in file:
+        log.append(topic, batch)
+    return Registered(send(log, statement), file.accepted, file.refused, file.reasons)
 
 
 def reply_to(log: Log, sent: Sent, timeout: float) -> Reply | None:

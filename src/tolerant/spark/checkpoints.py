@@ -7,16 +7,17 @@ import shutil
 import uuid
 from pathlib import Path
 
-from tolerant.sql import CreateStream, encode
+from tolerant.sql import CreateStream, CreateTable, encode
 from tolerant.streams import Stream
 
 
-def checkpoint_id(folder: Path, stream: Stream) -> str:
-    """The id of a stream's checkpoint folder: it tells two pipelines of one stream apart.
+def checkpoint_id(folder: Path, relation: Stream | CreateTable) -> str:
+    """The id of a stream's or table's checkpoint folder: it tells two pipelines of one stream apart.
 
     A folder that is another stream's, one of the same name that was dropped, is emptied first.
     """
-    file, definition = folder / "tolerant.json", encode(CreateStream(stream))
+    statement = CreateStream(relation) if isinstance(relation, Stream) else relation
+    file, definition = folder / "tolerant.json", encode(statement)
     if file.exists():
         held = json.loads(file.read_text())
         if held["stream"] == definition:

@@ -1,4 +1,5 @@
-"""Runs the pipelines of all streams that a log knows: starts them, gives them time, sees that they are well, and stops.
+"""Runs the pipelines of all streams and tables that a log knows: starts them, gives them time, sees that they are well,
+and stops.
 
 Three threads: one appends clock rows and looks whether somebody else has taken over; one deletes what is too old; the
 caller's, in `run`, follows the statements of the log and the health of the pipelines.
@@ -23,9 +24,9 @@ from tolerant.spark.failures import reason
 from tolerant.spark.hosting import Hosted
 from tolerant.spark.java import JavaNotFound
 from tolerant.spark.retention import tidy
-from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Statement, decode
+from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Statement, decode, relations
 from tolerant.streams import SECOND, Stream
-from tolerant.transport import Fence, Fenced, LogError, PipelineLog
+from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes, subscriptions
 from tolerant.transport.common import check_fence
 from tolerant.transport.log import EPOCHS, QUERIES, START
 from tolerant.transport.rows import NO_TIME, REPLIES, clock_batch, unpack
@@ -33,8 +34,11 @@ from tolerant.transport.rows import NO_TIME, REPLIES, clock_batch, unpack
 if TYPE_CHECKING:
     from tolerant.spark.pipeline import Pipeline
 
-FactoryMaker = Callable[[Stream, int, str], Callable[[int], Hosted]]
-"""From a stream, the pipeline's epoch and the id of its checkpoint to what makes its shards."""
+Relation = Stream | CreateTable
+"""What a pipeline runs for."""
+
+FactoryMaker = Callable[[Relation, int, str], Callable[[int], Hosted]]
+"""From a stream or table, the pipeline's epoch and the id of its checkpoint to what makes its shards."""
 
 CLOCK = 0.1
 """Seconds between two clock rows."""
@@ -48,9 +52,9 @@ class PipelineFailed(Exception):
 
 @dataclass
 class Running:
-    """A stream's pipeline while it runs."""
+    """A stream's or table's pipeline while it runs."""
 
-    stream: Stream
+    relation: Relation
     fence: Fence
     checkpoint: str
     pipeline: Pipeline
@@ -58,8 +62,24 @@ class Running:
 
     @property
     def topic(self) -> str:
-        """Where the stream's rows and clock rows stand."""
-        return f"updates.{self.stream.name}"
+        """Where the rows and clock rows stand."""
+        return topic_of(self.relation)
+
+    def clock(self, at: int) -> pa.RecordBatch:
+        """A clock row of this pipeline."""
+        return clock_of(self.relation, at, self.fence.epoch, self.checkpoint)
+
+
+def topic_of(relation: Relation) -> str:
+    """The topic of a stream's or table's rows."""
+    return f"updates.{relation.name}" if isinstance(relation, Stream) else changes.topic_of(relation.name)
+
+
+def clock_of(relation: Relation, at: int, epoch: int, checkpoint: str) -> pa.RecordBatch:
+    """A clock row as the relation's other rows are."""
+    if isinstance(relation, Stream):
+        return clock_batch(at, epoch, checkpoint)
+    return changes.clock_row(relation.columns, at, epoch, checkpoint)
 
 
 class Runner:
@@ -161,7 +181,7 @@ class Runner:
 
     def _append_clock(self, running: Running) -> None:
         running.last_clock = max(time.time_ns() // 1000, running.last_clock)  # the wall clock may step back
-        self._log.append(running.topic, clock_batch(running.last_clock, running.fence.epoch, running.checkpoint))
+        self._log.append(running.topic, running.clock(running.last_clock))
 
     def _newest_epoch(self, fence: Fence) -> int:
         record = self._log.latest(EPOCHS, fence.name)
@@ -187,48 +207,55 @@ class Runner:
             self._log.append("replies", pa.RecordBatch.from_pylist(replies, REPLIES))
 
     def _start_and_stop(self) -> None:
-        for name in [
-            name for name, running in self._running.items() if self._catalogue.streams.get(name) != running.stream
-        ]:
+        wanted = self._relations()
+        for name in [name for name, running in self._running.items() if wanted.get(name) != running.relation]:
             dropped = self._running.pop(name)
             dropped.pipeline.stop()
             self._log.forget(dropped.checkpoint)
             shutil.rmtree(self._folder / name, ignore_errors=True)
-        for name, stream in self._catalogue.streams.items():
+        for name, relation in wanted.items():
             if name not in self._running:
-                self._running[name] = self._start(stream)
+                self._running[name] = self._start(relation)
 
-    def _start(self, stream: Stream) -> Running:
+    def _relations(self) -> dict[str, Relation]:
+        """What needs a pipeline: every stream, and the tables that queries have been asked about."""
+        asked = {relations(query.select)[0] for query in self._catalogue.queries.values()}
+        tables = {name: t for name, t in self._catalogue.tables.items() if name in asked or name in self._running}
+        return {**self._catalogue.streams, **tables}
+
+    def _start(self, relation: Relation) -> Running:
         from tolerant.spark.kinds import shard_factory
         from tolerant.spark.pipeline import start
         from tolerant.spark.session import session
 
-        folder = self._folder / stream.name
-        checkpoint = checkpoint_id(folder, stream)
-        name = f"pipeline/{stream.name}"
+        folder = self._folder / relation.name
+        checkpoint = checkpoint_id(folder, relation)
+        name = f"pipeline/{relation.name}"
         fence = Fence(name, self._log.next_epoch(name, checkpoint))
-        topic = f"updates.{stream.name}"
+        topics = [QUERIES, topic_of(relation)]
+        if isinstance(relation, CreateTable):
+            topics.append(subscriptions.topic_of(relation.name))
         # Whatever the state says, grants are numbered under the new epoch from here on.
-        self._log.append(topic, clock_batch(NO_TIME, fence.epoch, checkpoint))
+        self._log.append(topic_of(relation), clock_of(relation, NO_TIME, fence.epoch, checkpoint))
         make = self._factory or shard_factory
         try:
             pipeline = start(
                 session(self._master, mutterings=self._folder.absolute() / "workers.log"),
                 self._log,
-                [QUERIES, topic],
-                make(stream, fence.epoch, checkpoint),
+                topics,
+                make(relation, fence.epoch, checkpoint),
                 folder / "spark",
                 checkpoint,
-                name=stream.name,
-                stream=stream,
+                name=relation.name,
+                stream=relation if isinstance(relation, Stream) else None,
                 fence=fence,
                 trigger=self._trigger,
             )
         except (JavaNotFound, LogError):
             raise  # they say themselves what to do
         except Exception as error:
-            raise PipelineFailed(f"stream {stream.name}: the pipeline could not be started: {reason(error)}") from error
-        return Running(stream, fence, checkpoint, pipeline)
+            raise PipelineFailed(f"{relation.name}: the pipeline could not be started: {reason(error)}") from error
+        return Running(relation, fence, checkpoint, pipeline)
 
     # -- health --------------------------------------------------------------------------------------------------
 
@@ -243,9 +270,9 @@ class Runner:
                 ended = not running.pipeline.query.isActive
                 error = failure or (running.pipeline.query.exception() if ended else None)
             except Exception as gone:
-                raise PipelineFailed(f"stream {name}: Spark has gone: {reason(gone)}") from gone
+                raise PipelineFailed(f"{name}: Spark has gone: {reason(gone)}") from gone
             if ended:
-                raise PipelineFailed(f"stream {name}: the pipeline failed: {reason(error or 'nobody knows why')}")
+                raise PipelineFailed(f"{name}: the pipeline failed: {reason(error or 'nobody knows why')}")
 
 
 def _statement_rows(payload: bytes) -> list[dict[str, str]]:

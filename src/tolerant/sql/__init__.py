@@ -94,7 +94,7 @@ def read_subscriptions(
 
 
 def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, table: CreateTable) -> RecordBatch:
-    """The one row of `SUBSCRIBE name(value, …)` or `UNSUBSCRIBE name(value, …)`, for `subscriptions.<template>`.
+    """The one row of `SUBSCRIBE name(value, …)` or `UNSUBSCRIBE name(value, …)`, for `subscriptions.<table>`.
 
     Raises:
         StatementError: the values cannot be given to the template's parameters.

@@ -1,4 +1,4 @@
-"""Subscriptions as a statement gives them, one or a file of them, as rows for `subscriptions.<template>`."""
+"""Subscriptions as a statement gives them, one or a file of them, as rows for `subscriptions.<table>`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, tab
         StatementError: the values cannot be given to the template's parameters.
     """
     columns = {name: pa.array([value]) for name, value in bound_parameters(statement, query, table).items()}
-    (batch,) = subscription_batches(parameter_types(query, table), columns, statement.kind)
+    (batch,) = subscription_batches(query.name, parameter_types(query, table), columns, statement.kind)
     return batch
 
 
@@ -41,13 +41,13 @@ class SubscriptionFile:
     """
 
     def __init__(self, path: Path | str, query: CreateQuery, table: CreateTable, kind: str = SUBSCRIBE) -> None:
-        self._types = parameter_types(query, table)
+        self._name, self._types = query.name, parameter_types(query, table)
         self._kind = kind
         self._file = TypedFile(path, self._types, infinite=True, check=_swapped(ranges_of(query)))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for columns in self._file:
-            yield from subscription_batches(self._types, columns, self._kind)
+            yield from subscription_batches(self._name, self._types, columns, self._kind)
 
     @property
     def accepted(self) -> int:

@@ -43,7 +43,7 @@ JSON `{"stream": …, "topics": [topics it reads]}`. `register` and `pass_positi
 SEVERAL = "*"
 """Not a topic: an entry that is appended to it has rows of several compacted topics, `rows.SEVERAL`."""
 
-_COMPACTED = ("grants.", "status.", "current.")
+_COMPACTED = ("grants.", "status.", "current.", "rows.")
 _COMPACTED_NAMES = (EPOCHS, POSITIONS)
 
 

@@ -1,4 +1,4 @@
-"""The rows of `subscriptions.<template>`: parameters by the column, 65,536 subscriptions a batch at most.
+"""The rows of `subscriptions.<table>`: parameters by the column, 65,536 subscriptions a batch at most.
 
 A subscription's id is made from its parameters (`subscription_ids`), so nobody has to give ids out: a statement sent
 again subscribes to nothing twice, whoever unsubscribes needs to know the parameters only, and those who subscribe to
@@ -25,19 +25,35 @@ CHUNK = 65_536
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
 
-def topic_of(template: str) -> str:
-    """The topic of a template's subscriptions."""
-    return f"subscriptions.{template}"
+def topic_of(table: str) -> str:
+    """The topic of the subscriptions to all templates over a table: its pipeline reads the one topic, and templates
+    come and go.
+    """
+    return f"subscriptions.{table}"
+
+
+def template_of(batch: pa.RecordBatch) -> str:
+    """The template that a batch of subscriptions is for.
+
+    Raises:
+        ValueError: it does not say, or names several.
+    """
+    if "template" not in batch.schema.names or batch.schema.field("template").type != _WORD:
+        raise ValueError(f"columns must be those of subscriptions, got {batch.schema.names}")
+    names = set(batch.column("template").cast(pa.string()).to_pylist())
+    if len(names) != 1 or None in names:
+        raise ValueError(f"a batch of subscriptions must be for one template, got {sorted(map(str, names))}")
+    return str(names.pop())
 
 
 def subscriptions_schema(parameters: Mapping[str, str]) -> pa.Schema:
-    """The columns of `subscriptions.<template>`; `parameters`: name → SQL type, in the template's order.
+    """The columns of `subscriptions.<table>`; `parameters`: name → SQL type, in the template's order.
 
     >>> subscriptions_schema({"low": "DOUBLE"}).names
-    ['kind', 'id', 'parameter.low']
+    ['kind', 'template', 'id', 'parameter.low']
     """
     own = ((f"parameter.{name}", ARROW[type_name]) for name, type_name in parameters.items())
-    return pa.schema([("kind", _WORD), ("id", pa.int64()), *own])
+    return pa.schema([("kind", _WORD), ("template", _WORD), ("id", pa.int64()), *own])
 
 
 def subscription_ids(columns: Mapping[str, pa.Array]) -> NDArray[np.int64]:
@@ -57,7 +73,7 @@ def subscription_ids(columns: Mapping[str, pa.Array]) -> NDArray[np.int64]:
 
 
 def subscription_batches(
-    parameters: Mapping[str, str], columns: Mapping[str, pa.Array], kind: str = SUBSCRIBE
+    template: str, parameters: Mapping[str, str], columns: Mapping[str, pa.Array], kind: str = SUBSCRIBE
 ) -> Iterator[pa.RecordBatch]:
     """Rows that subscribe to a template (or unsubscribe) with these parameters; a template without any has one row."""
     arrays = {name: columns[name].cast(ARROW[type_name]) for name, type_name in parameters.items()}
@@ -65,8 +81,8 @@ def subscription_batches(
     schema = subscriptions_schema(parameters)
     for start in range(0, len(ids), CHUNK):
         chunk = pa.array(ids[start : start + CHUNK])
-        kinds = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(chunk), np.int32)), pa.array([kind], pa.string()))
-        yield pa.record_batch([kinds, chunk, *(array.slice(start, CHUNK) for array in arrays.values())], schema=schema)
+        words = [_same(word, len(chunk)) for word in (kind, template)]
+        yield pa.record_batch([*words, chunk, *(array.slice(start, CHUNK) for array in arrays.values())], schema=schema)
 
 
 def read_subscription_rows(
@@ -89,6 +105,10 @@ def read_subscription_rows(
         raise ValueError(f"kind must be subscribe or unsubscribe, got {kinds[other][0]!r}")
     columns = {name: batch.column(f"parameter.{name}").to_numpy(zero_copy_only=False) for name in parameters}
     return kinds == SUBSCRIBE, batch.column("id").to_numpy(), columns
+
+
+def _same(word: str, size: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(size, np.int32)), pa.array([word], pa.string()))
 
 
 def _bits(array: pa.Array) -> NDArray[np.uint64]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tolerant.spark.hosting import Hosted
+from tolerant.sql import CreateTable
 from tolerant.streams import Stream
 
 ShardFactory = Callable[[int], Hosted]
@@ -32,12 +33,23 @@ class BoundedFactory:
         return BoundedShard(self.stream, shard, self.epoch, self.checkpoint)
 
 
-FACTORIES: dict[str, Callable[[Stream, int, str], ShardFactory]] = {"bounded": BoundedFactory}
-"""By kind: what makes its shards from a stream, the pipeline's epoch and its checkpoint's id."""
+@dataclass(frozen=True)
+class TableFactory:
+    """Makes shards of a table with the range queries over it; travels to Spark's workers."""
+
+    table: CreateTable
+    epoch: int
+    checkpoint: str
+
+    def __call__(self, shard: int) -> Hosted:
+        """A newly born shard."""
+        from tolerant.spark.kinds.tables import TableShard
+
+        return TableShard(self.table, shard, self.epoch, self.checkpoint)
 
 
-def shard_factory(stream: Stream, epoch: int, checkpoint: str) -> ShardFactory:
-    """What makes the shards of a stream's pipeline. A stream without a URI is fed by edge sources: bounded
-    aggregates.
-    """
-    return FACTORIES["bounded"](stream, epoch, checkpoint)
+def shard_factory(relation: Stream | CreateTable, epoch: int, checkpoint: str) -> ShardFactory:
+    """What makes the shards of a pipeline. A stream without a URI is fed by edge sources: bounded aggregates."""
+    if isinstance(relation, Stream):
+        return BoundedFactory(relation, epoch, checkpoint)
+    return TableFactory(relation, epoch, checkpoint)

@@ -15,12 +15,13 @@ from tolerant.spark.hosting import Output, Replayed
 from tolerant.spark.intake import KINDS, Arrived, DeadRow, Intake, dead_batch
 from tolerant.spark.kinds.engine import Engine, Rows
 from tolerant.spark.kinds.saying import said_answers, said_farewell, said_grants, status
+from tolerant.spark.kinds.statements import owner_of, statement_rows
 from tolerant.spark.timeline import Timeline
 from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
 from tolerant.streams import Stream
 from tolerant.transport.log import Entry
-from tolerant.transport.rows import NO_TIME, REPLIES, pack, unpack
+from tolerant.transport.rows import NO_TIME, REPLIES, pack
 
 
 class BoundedShard(Replayed):
@@ -138,11 +139,7 @@ class BoundedShard(Replayed):
     # -- statements ------------------------------------------------------------------------------------------------
 
     def _statements(self, payload: bytes) -> None:
-        try:
-            rows = [(row["request"], row["body"]) for row in unpack(payload).to_pylist()]
-        except (ValueError, KeyError) as error:
-            self._engine.dead.append(DeadRow(f"statements cannot be read: {error}", payload=payload[:4096]))
-            return
+        rows = statement_rows(payload, self._engine.dead)
         if self._timeline.horizon is None:
             self._early.extend(rows)
         else:
@@ -159,7 +156,7 @@ class BoundedShard(Replayed):
             self._take_statement(request, statement)
 
     def _take_statement(self, request: str, statement: Statement) -> None:
-        owner = self._stream_of(statement)
+        owner = owner_of(statement, self._catalogue)
         outcome = self._catalogue.apply(statement)
         if owner != self._stream.name:
             return
@@ -193,18 +190,6 @@ class BoundedShard(Replayed):
         if self._opening:
             self._engine.open(self._opening, self._now())
             self._opening = {}
-
-    def _stream_of(self, statement: Statement) -> str | None:
-        """The stream whose pipeline answers a statement about queries; None where it is no such statement."""
-        match statement:
-            case CreateQuery(select=AggregateSelect(stream=stream)):
-                return stream
-            case AlterQuery(name=name) | Drop(what="query", name=name):
-                query = self._catalogue.queries.get(name)
-                if query is not None and isinstance(query.select, AggregateSelect):
-                    return query.select.stream
-                return min(self._catalogue.streams, default=None)
-        return None
 
     # -- saying ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,99 @@
+"""One reader for all that a client listens to: each topic is read once, and what it says handed to who wants it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tolerant.client.positions import Position
+from tolerant.transport import Log, rows
+from tolerant.transport.log import Entry
+
+_ENTRIES = 100  # that are read at a time
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something that a topic says: in which row of its entry, its time or step, and what it is."""
+
+    row: int
+    mark: int
+    what: Any
+
+
+class Extractor(Protocol):
+    """How those who listen to one query find what is theirs in its topic, each kind of query in its own way.
+
+    A topic may speak to one listener (`answers.<query>` of an aggregate), to each by name (a range query's deliveries)
+    or to many at once (notices and shared channels): `extract` sees a whole batch and all listeners, so that what they
+    share is worked out once.
+    """
+
+    topic: str
+
+    def extract(self, batch: pa.RecordBatch, listeners: Mapping[int, Listener]) -> Iterator[tuple[Listener, Found]]:
+        """What the rows of an entry say to the listeners (by subscription), in the order of the rows."""
+        ...
+
+
+class Listener:
+    """One that listens: what it has not been given yet, and where it stands."""
+
+    def __init__(self, position: Position) -> None:
+        self.position = position
+        self.waiting: deque[tuple[Any, Position]] = deque()
+
+    def offer(self, entry: int, found: Found) -> bool:
+        """Take what an entry says, unless it stands before the position, or has been said before; whether it was
+        taken.
+        """
+        held = self.position
+        if (entry, found.row) < (held.entry, held.rows) or not self.is_news(found):
+            return False
+        self.position = Position(entry, found.row + 1, max(found.mark, held.mark))
+        self.waiting.append((found.what, self.position))
+        return True
+
+    def is_news(self, found: Found) -> bool:
+        """Whether it has not been said before: a pipeline that starts anew says everything again."""
+        return found.mark > self.position.mark
+
+
+class Feed:
+    """A topic, read once for all its listeners."""
+
+    def __init__(self, log: Log, extractor: Extractor) -> None:
+        self._log, self._extractor = log, extractor
+        self._position: int | None = None
+        self._listeners: dict[int, Listener] = {}
+
+    def join(self, subscription: int, listener: Listener) -> None:
+        """Let a listener hear what stands after its position. Those that were there first hear nothing twice."""
+        behind = listener.position.entry - 1  # the entry itself may have been read in part
+        if self._position is not None and behind < self._position:
+            for entry in self._log.read(self._extractor.topic, behind):
+                if entry.position <= self._position:
+                    self._hand_out(entry, {subscription: listener})
+        else:
+            self._position = behind if self._position is None else self._position
+        self._listeners[subscription] = listener
+
+    def leave(self, subscription: int) -> None:
+        """A listener has heard enough."""
+        self._listeners.pop(subscription, None)
+
+    def poll(self) -> bool:
+        """Look once whether there is more; whether there was."""
+        entries = self._log.read(self._extractor.topic, self._position or 0, limit=_ENTRIES)
+        for entry in entries:
+            self._hand_out(entry, self._listeners)
+            self._position = entry.position
+        return bool(entries)
+
+    def _hand_out(self, entry: Entry, listeners: Mapping[int, Listener]) -> None:
+        for listener, found in self._extractor.extract(rows.unpack(entry.payload), listeners):
+            listener.offer(entry.position, found)

@@ -1,0 +1,79 @@
+"""What a pipeline over a table says: rows for subscriptions in `answers.<query>`, and the table itself in
+`rows.<table>`.
+
+A delivery is one change of one row for one subscription; changes with one `at` are one transaction. `step` numbers the
+changes of the table: a function of the log, so a reader that has seen a step knows a repeated one, even from a pipeline
+that started anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.relations import Changes
+from tolerant.streams import Column
+from tolerant.transport.changes import ARROW, DELETE, INSERT
+from tolerant.transport.rows import COMPACTED
+
+_KINDS = pa.array([DELETE, INSERT], pa.string())
+_COMMON = [
+    ("subscription", pa.int64()),
+    ("kind", pa.dictionary(pa.int32(), pa.string())),  # insert, delete
+    ("key", pa.string()),
+    ("at", pa.int64()),
+    ("step", pa.int64()),
+]
+
+
+def rows_topic(table: str) -> str:
+    """The compacted topic of a table's current rows, by key."""
+    return f"rows.{table}"
+
+
+def deliveries_schema(columns: Sequence[Column]) -> pa.Schema:
+    """The columns of `answers.<query>` for a query that selects rows of a table with these columns."""
+    return pa.schema([*_COMMON, *((f"row.{column.name}", ARROW[column.type]) for column in columns)])
+
+
+def deliveries_batch(
+    columns: Sequence[Column], changes: Changes, steps: NDArray[np.int64], subscriptions: NDArray[np.int64]
+) -> pa.RecordBatch:
+    """One row for each change, which is for the subscription beside it."""
+    arrays = [
+        pa.array(subscriptions),
+        pa.DictionaryArray.from_arrays(pa.array(changes.insert.astype(np.int32)), _KINDS),
+        pa.array(changes.keys, pa.string()),
+        pa.array(changes.at),
+        pa.array(steps),
+        *(pa.array(changes.columns[column.name], ARROW[column.type]) for column in columns),
+    ]
+    return pa.record_batch(arrays, schema=deliveries_schema(columns))
+
+
+def rows_batch(columns: Sequence[Column], changes: Changes, steps: NDArray[np.int64]) -> pa.RecordBatch:
+    """The last change of each key, as rows of `rows.<table>`: the row as JSON, nothing where it was deleted."""
+    last = {key: index for index, key in enumerate(changes.keys.tolist())}
+    chosen = changes.take(np.array(list(last.values()), np.int64))
+    values = zip(*(chosen.columns[column.name].tolist() for column in columns), strict=True)
+    bodies = [
+        json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() if insert else None
+        for row, insert in zip(values, chosen.insert.tolist(), strict=True)
+    ]
+    arrays = [pa.array(list(last), pa.string()), pa.array(steps[list(last.values())]), pa.array(bodies, pa.binary())]
+    return pa.record_batch(arrays, schema=COMPACTED)
+
+
+def read_row(columns: Iterable[Column], body: bytes) -> dict[str, Any]:
+    """The row that a body of `rows.<table>` holds: column → value."""
+    return dict(zip((column.name for column in columns), json.loads(body), strict=True))
+
+
+def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The table's own columns of a delivery as `to_pylist` gives it."""
+    return {name.removeprefix("row."): value for name, value in record.items() if name.startswith("row.")}

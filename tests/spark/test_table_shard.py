@@ -1,0 +1,295 @@
+"""A table's shard against brute force: every change to every subscription it concerns, in any weather."""
+
+import random
+from collections import defaultdict
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tolerant.client import Client, send
+from tolerant.edge import Table
+from tolerant.spark.kinds.tables import TableShard
+from tolerant.sql import parse
+from tolerant.sql.subscriptions import subscription_row
+from tolerant.streams import SECOND
+from tolerant.transport.changes import clock_row
+from tolerant.transport.memory import MemoryLog
+from tolerant.transport.rows import unpack
+
+STOCK = parse("CREATE TABLE stock (id BIGINT, name STRING, x DOUBLE, y INT) KEY (id)")
+AREA = parse("CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high")
+BOX = parse("CREATE QUERY box(low, top) AS SELECT * FROM stock WHERE x BETWEEN low AND 50 AND y BETWEEN 0 AND top")
+CHEAP = parse("CREATE QUERY cheap AS SELECT * FROM stock WHERE x BETWEEN 0 AND 10")
+TOPICS = ["queries", "changes.stock", "subscriptions.stock"]
+START = 1_000_000 * SECOND
+
+
+class Shop:
+    """A table with its shard, without Spark; `tick` moves time on by a second and lets the shard read."""
+
+    def __init__(self, *queries):
+        self.log, self.now, self.position = MemoryLog(), START, 0
+        self.shard, self.snapshot, self.deltas = self.born(), None, []
+        for statement in (STOCK, *queries):
+            send(self.log, statement)
+        self.table = Table(STOCK, self.log, "shop", clock=lambda: self.now)
+
+    def born(self):
+        return TableShard(STOCK, 0, 1, "checkpoint")
+
+    def subscribe(self, statement):
+        query = {"area": AREA, "box": BOX}[statement.about]
+        self.log.append("subscriptions.stock", subscription_row(statement, query, STOCK))
+        send(self.log, statement)
+
+    def tick(self, cut=None):
+        self.table.flush()
+        self.now += SECOND
+        self.log.append("changes.stock", clock_row(STOCK.columns, self.now, 1, "checkpoint"))
+        self.read(cut)
+
+    def read(self, cut=None):
+        entries = self.log.read(TOPICS, self.position)
+        for start in range(0, len(entries), cut or max(len(entries), 1)):
+            part = entries[start : start + (cut or len(entries))]
+            outputs, delta = self.shard.apply(part)
+            self.log.append_packed([(output.topic, output.payload) for output in outputs])
+            self.deltas.append(delta)
+            self.position = part[-1].position
+
+    def restart(self):
+        """As after a crash: from a snapshot that may be old, and the deltas since."""
+        self.shard = self.born()
+        self.shard.restore(self.snapshot, self.deltas)
+
+    def fold(self):
+        self.snapshot, self.deltas = self.shard.snapshot(), []
+
+    def rows(self, topic):
+        return [row for entry in self.log.read(topic) for row in unpack(entry.payload).to_pylist()]
+
+    def delivered(self, query):
+        found = defaultdict(list)
+        for row in self.rows(f"answers.{query}"):
+            found[row["subscription"]].append((row["kind"], row["key"], row["row.x"], row["row.y"]))
+        return dict(found)
+
+
+def number_of(statement):
+    query = {"area": AREA, "box": BOX}[statement.about]
+    return subscription_row(statement, query, STOCK).column("id")[0].as_py()
+
+
+def test_rows_come_to_the_subscriptions_that_they_concern():
+    shop = Shop(AREA, CHEAP)
+    narrow, wide = parse("SUBSCRIBE area(4, 6)"), parse("SUBSCRIBE area(0, 100)")
+    shop.subscribe(narrow)
+    shop.subscribe(wide)
+    shop.table.insert(id=1, name="a", x=5.0, y=1)
+    shop.table.insert(id=2, name="b", x=20.0, y=1)
+    shop.tick()
+    shop.table.update(id=1, name="a", x=7.0, y=1)
+    shop.table.delete(2)
+    shop.tick()
+    assert shop.delivered("area")[number_of(narrow)] == [("insert", "1", 5.0, 1), ("delete", "1", 5.0, 1)]
+    assert [change[:3] for change in shop.delivered("area")[number_of(wide)]] == [
+        ("insert", "1", 5.0),
+        ("insert", "2", 20.0),
+        ("delete", "1", 5.0),
+        ("insert", "1", 7.0),
+        ("delete", "2", 20.0),
+    ]
+    assert [change[:3] for change in shop.delivered("cheap")[0]] == [
+        ("insert", "1", 5.0),
+        ("delete", "1", 5.0),
+        ("insert", "1", 7.0),
+    ]
+    assert [row["message"] for row in shop.rows("replies")] == [
+        "query area created",
+        "query cheap created",
+        "subscribed to area",
+        "subscribed to area",
+    ]
+
+
+def test_who_unsubscribes_hears_nothing_more():
+    shop = Shop(AREA)
+    shop.subscribe(parse("SUBSCRIBE area(0, 10)"))
+    shop.table.insert(id=1, name="a", x=5.0, y=1)
+    shop.tick()
+    shop.subscribe(parse("UNSUBSCRIBE area(0, 10)"))
+    shop.table.insert(id=2, name="b", x=5.0, y=1)
+    shop.tick()
+    assert [len(changes) for changes in shop.delivered("area").values()] == [1]
+
+
+def test_what_cannot_be_used_is_a_dead_letter():
+    shop = Shop(AREA)
+    shop.log.append_packed([("changes.stock", b"nobody can read this"), ("subscriptions.stock", b"nor this")])
+    shop.log.append("subscriptions.stock", pa.record_batch({"template": ["area"]}))
+    shop.now += 60 * SECOND
+    shop.table.insert(id=1, name="early", x=5.0, y=1)
+    shop.table.flush()
+    shop.now -= 60 * SECOND
+    shop.tick()
+    reasons = [row["reason"] for row in shop.rows("dead.stock")]
+    assert len(reasons) == 4
+    assert "ahead" in reasons[-1]
+    assert len(shop.shard.relation) == 0
+
+
+def test_a_late_row_is_applied_at_once():
+    shop = Shop(CHEAP)
+    shop.tick()
+    shop.now -= SECOND
+    shop.table.insert(id=1, name="late", x=5.0, y=1)
+    shop.table.flush()
+    shop.now += SECOND
+    shop.read()
+    assert len(shop.delivered("cheap")[0]) == 1
+
+
+def test_status_says_how_many_rows_and_subscriptions_there_are():
+    shop = Shop(AREA)
+    shop.subscribe(parse("SUBSCRIBE area(0, 10)"))
+    shop.table.insert(id=1, name="a", x=5.0, y=1)
+    for _ in range(12):
+        shop.tick()
+    body = shop.log.latest("status.stock", "summary/0").body.decode()
+    assert '"rows": 1' in body
+    assert '"subscriptions": {"area": 1}' in body
+
+
+class Model:
+    """What must be delivered, worked out the slow way."""
+
+    def __init__(self):
+        self.rows, self.subscribed, self.delivered = {}, {}, defaultdict(list)
+
+    def put(self, key, row):
+        old = self.rows.get(key)
+        if old != row:
+            if old is not None:
+                self.tell("delete", key, old)
+            self.rows[key] = row
+            self.tell("insert", key, row)
+
+    def drop(self, key):
+        if key in self.rows:
+            self.tell("delete", key, self.rows.pop(key))
+
+    def tell(self, kind, key, row):
+        for number, (template, values) in self.subscribed.items():
+            if inside(template, values, row):
+                self.delivered[template, number].append((kind, key, row["x"], row["y"]))
+
+
+def inside(template, values, row):
+    if template == "area":
+        return values[0] <= row["x"] <= values[1]
+    return values[0] <= row["x"] <= 50 and 0 <= row["y"] <= values[1]
+
+
+NUMBERS = st.sampled_from([-10.0, 0.0, 4.0, 5.0, 10.0, 49.5, 50.0, 51.0])
+STEPS = st.one_of(
+    st.tuples(st.just("put"), st.integers(0, 5), NUMBERS, st.integers(-1, 3)),
+    st.tuples(st.just("drop"), st.integers(0, 6)),
+    st.tuples(st.just("join"), st.sampled_from(["area", "box"]), NUMBERS, NUMBERS),
+    st.tuples(st.just("leave"), st.integers(0, 9)),
+    st.tuples(st.just("tick"), st.sampled_from([None, 1, 2, 5])),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("fold")),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(STEPS, max_size=40))
+def test_deliveries_are_those_of_brute_force(steps):
+    shop, model = Shop(AREA, BOX), Model()
+    for step in steps:
+        play(shop, model, step)
+    shop.tick()
+    for template in ("area", "box"):
+        expected = {number: told for (name, number), told in model.delivered.items() if name == template}
+        assert shop.delivered(template) == expected
+    relation = shop.shard.relation
+    assert dict(zip(relation.keys(), relation.rows()["x"], strict=True)) == {k: r["x"] for k, r in model.rows.items()}
+    again = shop.born()
+    again.restore(shop.shard.snapshot(), [])
+    assert again.snapshot() == shop.shard.snapshot()
+
+
+def play(shop, model, step):
+    match step:
+        case ("put", key, x, y):
+            row = {"id": key, "name": f"n{key}", "x": x, "y": y}
+            shop.table.update(row)
+            model.put(str(key), row)
+        case ("drop", key):
+            shop.table.delete(key)
+            model.drop(str(key))
+        case ("join", template, low, high) if template == "box" or low <= high:
+            # Time first, so that the model need not know that rows wait for it.
+            shop.tick()
+            values = (low, high) if template == "area" else (min(low, 50.0), max(0, int(high)))
+            statement = parse(f"SUBSCRIBE {template}({values[0]}, {values[1]})")
+            shop.subscribe(statement)
+            model.subscribed[number_of(statement)] = (template, values)
+        case ("leave", which) if model.subscribed:
+            shop.tick()
+            number = list(model.subscribed)[which % len(model.subscribed)]
+            template, values = model.subscribed.pop(number)
+            shop.subscribe(parse(f"UNSUBSCRIBE {template}({values[0]}, {values[1]})"))
+        case ("tick", cut):
+            shop.tick(cut)
+        case ("restart",):
+            shop.restart()
+        case ("fold",):
+            shop.fold()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_client_has_the_rows_of_its_range_and_hears_each_change_once(seed):
+    rng = random.Random(seed)
+    shop = Shop(CHEAP)
+    held, position, client = {}, None, None
+    for _ in range(60):
+        key, x = rng.randrange(8), rng.choice([1.0, 5.0, 10.0, 11.0])
+        shop.table.update(id=key, name="n", x=x, y=0) if rng.random() < 0.7 else shop.table.delete(key)
+        if rng.random() < 0.4:
+            shop.tick()
+        if client is None and rng.random() < 0.2:  # a new process, with what the last one kept
+            client = Client(shop.log).subscribe("cheap", position=position)
+            held = held if position else {}
+        if client is not None:
+            changes = client.changes(stop=lambda: True)
+            for change in [*changes, *poll(client)]:
+                apply(held, change)
+                position = change.position or position
+            if rng.random() < 0.2 and position is not None:
+                client = None
+    shop.tick()
+    client = Client(shop.log).subscribe("cheap", position=position)
+    held = held if position else {}
+    for change in [*client.ready(), *poll(client)]:
+        apply(held, change)
+    now = shop.shard.relation
+    truth = {key: x for key, x in zip(now.keys(), now.rows()["x"], strict=True) if 0 <= x <= 10}
+    assert held == truth
+
+
+def poll(client):
+    while client._feed.poll():
+        pass
+    return list(client.ready())
+
+
+def apply(held, change):
+    key = str(change.row["id"])
+    if change.kind == "insert":
+        assert held.get(key) != change.row["x"] or change.current
+        held[key] = change.row["x"]
+    else:
+        assert held.pop(key) == change.row["x"]
