@@ -44,7 +44,7 @@ def test_a_statement_is_one_row():
     assert subscribe.to_pylist() == [
         {
             "kind": "subscribe",
-                "template": "area",
+            "template": "area",
             "id": int(subscription_ids({"low": pa.array([20.0]), "high": pa.array([60.0])})[0]),
             "parameter.low": 20.0,
             "parameter.high": 60.0,

@@ -8,7 +8,8 @@
 - A *compacted* topic keeps, for each key, the row of the greatest version (equal replaces). Its rows follow
   `rows.COMPACTED`. `read` works on it too and gives the rows that changed after the position.
 - Rows of several compacted topics can be appended as one entry, to `SEVERAL`: they then share its position.
-- Nothing that a registered checkpoint has not passed is ever deleted; compacted topics and `queries` stay for ever.
+- Nothing that a registered checkpoint has not passed is ever deleted; compacted topics, `queries`, and the rows and
+  subscriptions of tables stay for ever.
 
 The errors of a log:
 
@@ -44,12 +45,18 @@ SEVERAL = "*"
 """Not a topic: an entry that is appended to it has rows of several compacted topics, `rows.SEVERAL`."""
 
 _COMPACTED = ("grants.", "status.", "current.", "rows.")
+_KEPT = ("changes.", "subscriptions.")
 _COMPACTED_NAMES = (EPOCHS, POSITIONS)
 
 
 def is_compacted(topic: str) -> bool:
     """Whether the log keeps only the newest row a key of this topic."""
     return topic in _COMPACTED_NAMES or topic.startswith(_COMPACTED)
+
+
+def is_kept(topic: str) -> bool:
+    """Whether the log never deletes from this topic: what it says stands until something else is said."""
+    return topic == QUERIES or topic.startswith(_KEPT)
 
 
 class LogError(Exception):

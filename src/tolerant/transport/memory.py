@@ -23,7 +23,7 @@ from tolerant.transport.common import (
     registration,
     wall_clock,
 )
-from tolerant.transport.log import EPOCHS, POSITIONS, QUERIES, START, Entry, Fence, LogError, Record, is_compacted
+from tolerant.transport.log import EPOCHS, POSITIONS, START, Entry, Fence, LogError, Record, is_compacted, is_kept
 
 
 class MemoryLog:

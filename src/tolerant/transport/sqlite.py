@@ -33,7 +33,7 @@ from tolerant.transport.common import (
     wall_clock,
 )
 from tolerant.transport.connections import Connections
-from tolerant.transport.log import EPOCHS, POSITIONS, QUERIES, START, Entry, Fence, LogError, Record, is_compacted
+from tolerant.transport.log import EPOCHS, POSITIONS, START, Entry, Fence, LogError, Record, is_compacted, is_kept
 from tolerant.transport.schema import connect
 
 _UPSERT = """
@@ -162,7 +162,7 @@ class SqliteLog:
 
     def trim(self, topic: str, before: int, limit: int = 1000) -> int:
         """See `Log.trim`. Pages that became free are given back to the file system, some at each call."""
-        if topic == QUERIES:
+        if is_kept(topic):
             return 0
         if topic == POSITIONS:
             self._forget_abandoned(before)
