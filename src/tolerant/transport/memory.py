@@ -150,7 +150,7 @@ class MemoryLog:
                 for key in forgotten:
                     del held[key]
                 return len(forgotten)
-            if topic == QUERIES:
+            if is_kept(topic):
                 return 0
             known = self._compacted.get(POSITIONS, {}).items()
             passed = passed_by_all({key: (v, body) for key, (v, _, _, body) in known if body is not None}, topic)
