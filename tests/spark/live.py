@@ -19,7 +19,7 @@ from tolerant.transport.rows import unpack
 
 HERE = Path(__file__).parent
 STREAM = (
-    "CREATE STREAM live (source STRING, item STRING, v DOUBLE) KEY (source, item) WITH (period = 2, lease = '3 s');"
+    "CREATE STREAM live (source STRING, item STRING, v DOUBLE) KEY (source, item) WITH (period = 2, lease = '5 s', latency = '2 s');"
 )
 PATIENCE = 120.0
 

@@ -93,6 +93,12 @@ def stream_figures(log: Log, stream: str) -> StreamFigures | None:
     return StreamFigures(stream, summaries, _items(held))
 
 
+def table_figures(log: Log, table: str) -> dict[str, Any] | None:
+    """What the pipeline of this table last said about itself; None: nothing yet."""
+    found = log.latest(f"status.{table}", "summary/0")
+    return None if found is None else json.loads(found.body)
+
+
 def streams_with_figures(log: Log) -> list[str]:
     """The streams that any pipeline has said anything about."""
     prefix = "status."

@@ -14,7 +14,8 @@ from rich.console import Console
 
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, any_log
 from tolerant.cli.reporting import WRONG_CALL, CommandError, wrong_call
-from tolerant.client import missing, read, send, standing
+from tolerant.cli.sending import submit
+from tolerant.client import missing, read, standing, subscribed
 from tolerant.sql import StatementError
 from tolerant.transport import PipelineLog
 
@@ -64,10 +65,13 @@ def _register(log: PipelineLog, file: Path) -> None:
         hint = f"hint: {error.hint}" if error.hint else ""
         told = "\n".join(part for part in (place + error.reason, error.excerpt, hint) if part)
         raise CommandError(told, WRONG_CALL) from error
+    held = subscribed(log)
     for statement in fresh:
-        send(log, statement)
-    if not standing(log).streams:
-        wrong_call(f"there is nothing to run: neither {file} nor the log has a CREATE STREAM")
+        if statement not in held:
+            submit(log, statement, file.parent)
+    catalogue = standing(log)
+    if not catalogue.streams and not catalogue.queries:
+        wrong_call(f"there is nothing to run: neither {file} nor the log has a CREATE STREAM or a query over a table")
 
 
 def _serve(log: PipelineLog, folder: Path, master: str, trigger: str, clock: Clock, seconds: float | None) -> None:

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, any_log
 from tolerant.cli.reporting import CommandError, wrong_call
-from tolerant.client import Reply, missing, read, reply_to, send, standing
+from tolerant.cli.sending import submit
+from tolerant.client import Reply, missing, read, reply_to, standing
 from tolerant.sql import Catalogue, Show, Statement
 from tolerant.transport import Log
 
@@ -45,12 +46,12 @@ def _settle(log: Log, statement: Statement, timeout: float) -> Reply:
     changed = missing(log, [statement])
     if not changed:
         return Reply(True, "unchanged: the log holds it already")
-    sent = send(log, changed[0])
+    sent = submit(log, changed[0])
     with Console(stderr=True).status("Waiting for the pipeline"):
         reply = reply_to(log, sent, timeout)
     if reply is None:
         raise CommandError(
-            f"no reply within {timeout:g} s: nobody runs this stream; the statement stands in the log and takes effect "
+            f"no reply within {timeout:g} s: nobody runs this; the statement stands in the log and takes effect "
             "when `tolerant run` is started on it"
         )
     return reply

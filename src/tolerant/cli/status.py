@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from tolerant.cli.figures import Messages, StreamFigures, messages, stream_figures, streams_with_figures
+from tolerant.cli.figures import Messages, StreamFigures, messages, stream_figures, streams_with_figures, table_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.client import standing
 from tolerant.streams import SECOND, Stream
@@ -21,25 +22,41 @@ REPLAYED = 24 * 3600 * SECOND
 
 
 def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
-    """Show how the streams and their sources are doing."""
+    """Show how the streams and their sources are doing, and the tables."""
     with_log = existing_log(log)
     try:
-        streams = standing(with_log).streams
-        found = {name: stream_figures(with_log, name) for name in sorted({*streams, *streams_with_figures(with_log)})}
+        catalogue = standing(with_log)
+        streams, tables = catalogue.streams, [name for name in catalogue.tables if catalogue.queries_over(name)]
+        spoken = set(streams_with_figures(with_log)) - set(catalogue.tables)
+        found = {name: stream_figures(with_log, name) for name in sorted({*streams, *spoken})}
+        told = {name: table_figures(with_log, name) for name in sorted(tables)}
     finally:
         with_log.close()
     if as_json:
-        typer.echo(json.dumps({name: _record(figures, streams.get(name)) for name, figures in found.items()}))
+        record = {name: _record(figures, streams.get(name)) for name, figures in found.items()}
+        typer.echo(json.dumps(record | {name: figures or {"running": False} for name, figures in told.items()}))
         return
-    if not found:
+    if not found and not told:
         typer.echo("There are no streams.")
         return
     console = Console()
+    for name, table in told.items():
+        _show_table(console, name, table)
     for name, figures in found.items():
         if figures is None:
             console.print(f"[bold]{name}[/bold]: no pipeline has run it yet")
         else:
             _show(console, figures, streams.get(name))
+
+
+def _show_table(console: Console, name: str, figures: dict[str, Any] | None) -> None:
+    if figures is None:
+        console.print(f"[bold]{name}[/bold]: no pipeline has run it yet")
+        return
+    counts = [f"{figures[what]:,} {what}" for what in ("rows", "changes", "deliveries", "late", "dead")]
+    console.print(f"[bold]{name}[/bold] (table): reached {_moment(figures['horizon'])}, {', '.join(counts)}")
+    for query, count in figures["subscriptions"].items():
+        console.print(f"  {query}: {count:,} subscription{'s' if count != 1 else ''}")
 
 
 def lag(figures: StreamFigures, now: int) -> float | None:

@@ -17,8 +17,12 @@ from rich.table import Table
 
 from tolerant.cli.figures import Messages, query_messages
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
-from tolerant.client import Client
+from tolerant.cli.reporting import CommandError, wrong_call
+from tolerant.cli.sql import TIMEOUT
+from tolerant.client import Client, NotAnswered, standing
 from tolerant.queries import Answer
+from tolerant.sql import Subscribe, parse
+from tolerant.sql.statements import RangeSelect
 from tolerant.transport import Log
 from tolerant.transport.log import START
 
@@ -30,7 +34,7 @@ REFRESH_FIGURES = 2.0
 
 
 def watch(
-    query: Annotated[str, typer.Argument(help="The query.")],
+    query: Annotated[str, typer.Argument(help="The query; of a template with its values: 'area(20, 60)'.")],
     log: LogUri = DEFAULT_LOG,
     as_json: Json = False,
     from_start: Annotated[bool, typer.Option("--from-start", help="Every answer the log still holds, first.")] = False,
@@ -43,6 +47,10 @@ def watch(
     def over() -> bool:
         return time.monotonic() >= end
 
+    rows = row_query(reader, query)
+    if rows is not None:
+        _follow_rows(reader, rows, as_json, over)
+        return
     answers = (change.answer for change in Client(reader).answers(query, START if from_start else None, stop=over))
     try:
         if as_json:
@@ -54,6 +62,41 @@ def watch(
         pass
     finally:
         reader.close()
+
+
+def row_query(log: Log, text: str) -> Subscribe | None:
+    """The subscription that a query for rows is watched with; None: it is another kind of query, or none."""
+    found = standing(log).queries.get(text.split("(")[0].strip())
+    if found is None or not isinstance(found.select, RangeSelect):
+        return None
+    if "(" not in text:
+        return Subscribe(found.name)
+    statement = parse(f"SUBSCRIBE {text}")
+    assert isinstance(statement, Subscribe)
+    return statement
+
+
+def _follow_rows(log: Log, statement: Subscribe, as_json: bool, over: Callable[[], bool]) -> None:
+    """Rows as they come and go, a line each."""
+    console = Console()
+    names = standing(log).queries[statement.name].parameters
+    try:
+        if len(names) != len(statement.values):
+            wrong_call(f"{statement.name} takes {', '.join(names)}: watch '{statement.name}({', '.join(names)})'")
+        given = dict(zip(names, (float(value) for value in statement.values), strict=True))
+        for change in Client(log).subscribe(statement.name, position=None, timeout=TIMEOUT, **given).changes(over):
+            if as_json:
+                kept = {"kind": change.kind, "at": change.at, "current": change.current, "row": change.row}
+                typer.echo(json.dumps({"query": statement.name, **kept, "position": str(change.position or "")}))
+            else:
+                sign = "[green]+[/green]" if change.kind == "insert" else "[red]-[/red]"
+                console.print(sign, "  ".join(f"{name} {value}" for name, value in change.row.items()), highlight=True)
+    except KeyboardInterrupt:
+        pass
+    except NotAnswered as error:
+        raise CommandError(str(error)) from error
+    finally:
+        log.close()
 
 
 def as_line(answer: Answer) -> str:

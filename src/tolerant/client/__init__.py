@@ -19,6 +19,7 @@ from tolerant.client.statements import (
     send,
     send_subscription,
     standing,
+    subscribed,
 )
 
 __all__ = [
@@ -40,4 +41,5 @@ __all__ = [
     "send",
     "send_subscription",
     "standing",
+    "subscribed",
 ]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tolerant.sql import (
     Catalogue,
     CreateQuery,
+    Drop,
     Show,
     Statement,
     StatementError,
@@ -60,6 +61,22 @@ def standing(log: Log) -> Catalogue:
             except ValueError:
                 continue  # not a statement: the pipeline refuses it too, and says so
     return catalogue
+
+
+def subscribed(log: Log) -> set[Statement]:
+    """The SUBSCRIBE statements of the log that no same UNSUBSCRIBE has taken back."""
+    found: set[Statement] = set()
+    for entry in log.read(QUERIES, START):
+        batch = rows.unpack(entry.payload)
+        for kind, body in zip(batch.column("kind").to_pylist(), batch.column("body").to_pylist(), strict=True):
+            if kind in (Subscribe.kind, Unsubscribe.kind):
+                statement = decode(body)
+                assert isinstance(statement, Subscribe | Unsubscribe)
+                held = Subscribe(statement.name, statement.values, statement.uri)
+                found.add(held) if isinstance(statement, Subscribe) else found.discard(held)
+            elif kind == Drop.kind:
+                found = {held for held in found if held.about != decode(body).about}
+    return found
 
 
 def read(log: Log, text: str) -> list[Statement]:
