@@ -19,7 +19,8 @@ from tolerant.transport.rows import unpack
 
 HERE = Path(__file__).parent
 STREAM = (
-    "CREATE STREAM live (source STRING, item STRING, v DOUBLE) KEY (source, item) WITH (period = 2, lease = '5 s', latency = '2 s');"
+    "CREATE STREAM live (source STRING, item STRING, v DOUBLE) KEY (source, item)"
+    " WITH (period = 2, lease = '5 s', latency = '2 s');"
 )
 PATIENCE = 120.0
 
@@ -27,12 +28,12 @@ PATIENCE = 120.0
 class Live:
     """Everything in one folder: the log, checkpoints, journals, and what the processes printed."""
 
-    def __init__(self, folder: Path, statements: str) -> None:
+    def __init__(self, folder: Path, statements: str, stream: str = STREAM) -> None:
         self.folder = folder
         self.uri = f"sqlite:///{folder}/log.db"
         self.log = open_log(self.uri)
         self.file = folder / "app.sql"
-        self.file.write_text(f"{STREAM}\n{statements}\n")
+        self.file.write_text(f"{stream}\n{statements}\n")
         self.sources: dict[str, subprocess.Popen[bytes]] = {}
         self.runs: list[subprocess.Popen[bytes]] = []
 

@@ -1,0 +1,86 @@
+"""A client that is killed again and again hears every change exactly once: it keeps what it did and where it stands
+together.
+"""
+
+import multiprocessing
+import random
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+from killed_application import application
+
+from tolerant.client import send
+from tolerant.edge import Table
+from tolerant.spark.kinds.tables import TableShard
+from tolerant.sql import parse
+from tolerant.transport import open_log
+from tolerant.transport.changes import clock_row
+from tolerant.transport.rows import unpack
+
+STOCK = parse("CREATE TABLE stock (id BIGINT, x DOUBLE) KEY (id)")
+CHEAP = parse("CREATE QUERY cheap AS SELECT * FROM stock WHERE x BETWEEN 0 AND 10")
+KILLS = 50
+
+
+class Shop(threading.Thread):
+    """Changes the table and publishes what a pipeline would, until it is told to stop."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(daemon=True)
+        self.log = open_log(uri)
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        chance, position, now = random.Random(1), 0, time.time_ns() // 1000
+        shard = TableShard(STOCK, 0, 1, "checkpoint")
+        table = Table(STOCK, self.log, "shop", clock=lambda: now)
+        while not self.over.is_set():
+            for _ in range(3):
+                key = chance.randrange(20)
+                table.update(id=key, x=chance.uniform(-5, 15)) if chance.random() < 0.8 else table.delete(key)
+            table.flush()
+            now += 1_000_000
+            self.log.append("changes.stock", clock_row(STOCK.columns, now, 1, "checkpoint"))
+            entries = self.log.read(["queries", "changes.stock", "subscriptions.stock"], position)
+            position = entries[-1].position
+            outputs, _ = shard.apply(entries)
+            self.log.append_packed([(output.topic, output.payload) for output in outputs])
+            time.sleep(0.005)
+
+
+def test_a_client_killed_at_random_hears_every_change_once(tmp_path: Path) -> None:
+    uri, file = f"sqlite:///{tmp_path}/log.db", str(tmp_path / "kept.db")
+    shop = Shop(uri)
+    send(shop.log, STOCK)
+    send(shop.log, CHEAP)
+    shop.start()
+    chance = random.Random(2)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tolerant.client"])
+    for _ in range(KILLS):
+        process = context.Process(target=application, args=(uri, file), daemon=True)
+        process.start()
+        time.sleep(chance.uniform(0.1, 0.6))
+        process.kill()
+        process.join()
+    shop.over.set()
+    shop.join()
+    delivered = [row["step"] for entry in shop.log.read("answers.cheap") for row in unpack(entry.payload).to_pylist()]
+    last = context.Process(target=application, args=(uri, file), daemon=True)
+    last.start()
+    end = time.monotonic() + 60
+    while time.monotonic() < end and heard(file)[-1:] != delivered[-1:]:
+        time.sleep(0.1)
+    last.kill()
+    last.join()
+    steps = heard(file)
+    assert len(steps) > KILLS
+    assert steps == [step for step in delivered if step >= steps[0]]
+    shop.log.close()
+
+
+def heard(file: str) -> list[int]:
+    with sqlite3.connect(file, timeout=30) as kept:
+        return [step for (step,) in kept.execute("SELECT step FROM heard WHERE NOT current ORDER BY rowid")]
