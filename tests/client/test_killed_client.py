@@ -34,7 +34,7 @@ class Shop(threading.Thread):
 
     def run(self) -> None:
         chance, position, now = random.Random(1), 0, time.time_ns() // 1000
-        shard = TableShard(STOCK, 0, 1, "checkpoint")
+        shard = TableShard(STOCK)
         table = Table(STOCK, self.log, "shop", clock=lambda: now)
         while not self.over.is_set():
             for _ in range(3):

@@ -78,7 +78,7 @@ def test_rows_reach_their_subscriptions_through_a_kill(live: Live) -> None:
     live.wait(lambda: delivered(live) == expected, "every change at every subscription, once")
 
     heard = list(wide.changes(stop=lambda: True))
-    while wide._feed.poll():
+    while wide.poll():
         heard += wide.ready()
     assert [(c.kind, str(c.row["id"]), c.row["x"], c.row["y"]) for c in heard] == expected[wide.number][2:]
 

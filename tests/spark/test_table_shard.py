@@ -37,7 +37,7 @@ class Shop:
         self.table = Table(STOCK, self.log, "shop", clock=lambda: self.now)
 
     def born(self):
-        return TableShard(STOCK, 0, 1, "checkpoint")
+        return TableShard(STOCK)
 
     def subscribe(self, statement):
         query = {"area": AREA, "box": BOX}[statement.about]
@@ -281,7 +281,7 @@ def test_a_client_has_the_rows_of_its_range_and_hears_each_change_once(seed):
 
 
 def poll(client):
-    while client._feed.poll():
+    while client.poll():
         pass
     return list(client.ready())
 

@@ -57,11 +57,15 @@ class Subscription:
         while self._listener.waiting:
             yield row_change(*self._listener.waiting.popleft())
 
+    def poll(self) -> bool:
+        """Look once at the log, for all that listen to the same query; whether there was more."""
+        return self._feed.poll()
+
     def changes(self, stop: Stop = _never) -> Iterator[RowChange]:
         """Every change, for ever or until `stop()`."""
         while not stop():
             yield from self.ready()
-            if not self._feed.poll():
+            if not self.poll():
                 time.sleep(POLL)
         yield from self.ready()
 

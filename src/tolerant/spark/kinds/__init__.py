@@ -38,18 +38,16 @@ class TableFactory:
     """Makes shards of a table with the range queries over it; travels to Spark's workers."""
 
     table: CreateTable
-    epoch: int
-    checkpoint: str
 
     def __call__(self, shard: int) -> Hosted:
         """A newly born shard."""
         from tolerant.spark.kinds.tables import TableShard
 
-        return TableShard(self.table, shard, self.epoch, self.checkpoint)
+        return TableShard(self.table, shard)
 
 
 def shard_factory(relation: Stream | CreateTable, epoch: int, checkpoint: str) -> ShardFactory:
     """What makes the shards of a pipeline. A stream without a URI is fed by edge sources: bounded aggregates."""
     if isinstance(relation, Stream):
         return BoundedFactory(relation, epoch, checkpoint)
-    return TableFactory(relation, epoch, checkpoint)
+    return TableFactory(relation)

@@ -1,7 +1,9 @@
 """One shard of a table's pipeline: its rows and the range queries over it, from log entries to deliveries.
 
 Everything is a function of the log, as for streams (`specs/0-pipeline.md` §3): changes wait for the horizon and apply
-in the order (at, key, sequence), a late one at once; statements and subscriptions take effect where they stand. What a
+in the order (at, key, sequence), a late one at once; statements and subscriptions take effect where they stand. A clock
+row counts whoever wrote it: there are no grants that a rival could confuse, and so every pipeline that reads the log,
+also one that starts anew, says the same under the same numbers. What a
 change is to whom is said in `answers.<query>`; the rows that it leaves are in the compacted topic `rows.<table>`, in
 the same transaction, for those who ask for the current answer first.
 """
@@ -37,10 +39,10 @@ _TALLY = ("changes", "late", "dead", "deliveries")
 
 
 class TableShard(Replayed):
-    """`Hosted` by Spark; see the module. `epoch` is of no account here: a table has no grants to number."""
+    """`Hosted` by Spark; see the module."""
 
-    def __init__(self, table: CreateTable, shard: int, epoch: int, checkpoint: str) -> None:
-        self._table, self._shard, self._checkpoint = table, shard, checkpoint
+    def __init__(self, table: CreateTable, shard: int = 0) -> None:
+        self._table, self._shard = table, shard
         self._catalogue = Catalogue()
         self._relation = Relation(table.columns)
         self._waiting = Waiting(table.columns, _OPTIONS.latency, _OPTIONS.lease)
@@ -85,8 +87,8 @@ class TableShard(Replayed):
         for clock in [row for row, kind in enumerate(kinds) if kind == CLOCK]:
             self._add(found.changes.take((found.rows >= begin) & (found.rows < clock)))
             begin = clock
-            whose, at = batch.column("source")[clock].as_py(), batch.column("at")[clock].as_py()
-            if whose in ("", self._checkpoint) and at not in (None, NO_TIME):
+            at = batch.column("at")[clock].as_py()
+            if at not in (None, NO_TIME):
                 self._tick(at)
         self._add(found.changes.take(found.rows >= begin))
 

@@ -1,0 +1,126 @@
+"""What must be delivered, worked out from the log the slow way: rows as dictionaries, one after the other.
+
+It shares no code with the shard but the reading of packed rows and of statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tolerant.sql import CreateQuery, CreateTable, Drop, Statement, decode
+from tolerant.sql.predicates import Parameter
+from tolerant.sql.statements import RangeSelect
+from tolerant.transport.log import QUERIES, Entry
+from tolerant.transport.rows import unpack
+
+Row = dict[str, Any]
+Told = tuple[str, str, int, tuple[Any, ...]]
+"""(kind, key, at, values of the row)"""
+
+
+class TableTruth:
+    """A table and the range queries over it. `told`: (query, subscription) → what it must hear, in order."""
+
+    def __init__(self, table: CreateTable, latency: int, lease: int) -> None:
+        self._table, self._latency, self._lease = table, latency, lease
+        self.rows: dict[str, tuple[Any, ...]] = {}
+        self.told: dict[tuple[str, int], list[Told]] = {}
+        self._queries: dict[str, CreateQuery] = {}
+        self._parameters: dict[tuple[str, int], dict[str, Any]] = {}
+        self._seen: set[tuple[str, int]] = set()
+        self._waiting: list[Row] = []
+        self._arrived: list[Row] = []
+        self._horizon: int | None = None
+
+    def read(self, entries: Iterable[Entry]) -> None:
+        """Take what the log holds."""
+        for entry in entries:
+            try:
+                found = unpack(entry.payload).to_pylist()
+            except ValueError:
+                continue
+            if entry.topic == QUERIES:
+                for row in found:
+                    self._statement(decode(row["body"]))
+            elif entry.topic.startswith("subscriptions."):
+                self._subscribe(found)
+            else:
+                self._changes(found)
+
+    def _statement(self, statement: Statement) -> None:
+        if isinstance(statement, CreateQuery):
+            self._queries.setdefault(statement.name, statement)
+            if not statement.parameters:
+                self._parameters.setdefault((statement.name, 0), {})
+        elif isinstance(statement, Drop):
+            self._queries.pop(statement.name, None)
+            self._parameters = {key: p for key, p in self._parameters.items() if key[0] != statement.name}
+
+    def _subscribe(self, found: list[Row]) -> None:
+        for row in found:
+            key = row["template"], row["id"]
+            if row["kind"] == "unsubscribe":
+                self._parameters.pop(key, None)
+            elif row["template"] in self._queries:
+                given = {name.removeprefix("parameter."): value for name, value in row.items()}
+                self._parameters.setdefault(key, given)
+
+    def _changes(self, found: list[Row]) -> None:
+        late: list[Row] = []
+        for row in found:
+            if row["kind"] == "clock":
+                self._apply(late, self._horizon)
+                late = []
+                self._tick(row["at"])
+            elif self._horizon is not None and row["at"] <= self._horizon:
+                late.append(row)
+            else:
+                self._arrived.append(row)
+        self._apply(late, self._horizon)
+
+    def _tick(self, at: int) -> None:
+        self._waiting += [row for row in self._arrived if row["at"] <= at + self._lease]
+        self._arrived = []
+        self._horizon = max(at - self._latency, at - self._latency if self._horizon is None else self._horizon)
+        due = [row for row in self._waiting if row["at"] <= self._horizon]
+        self._waiting = [row for row in self._waiting if row["at"] > self._horizon]
+        for moment in sorted({row["at"] for row in due}):
+            self._apply([row for row in due if row["at"] == moment], moment)
+
+    def _apply(self, found: list[Row], at: int | None) -> None:
+        """One transaction."""
+        before = dict(self.rows)
+        keys: dict[str, None] = {}
+        for row in sorted(found, key=lambda row: (row["at"], row["key"], row["sequence"])):
+            if self._is_new(row):
+                keys[row["key"]] = None
+                self.rows.pop(row["key"], None)
+                if row["kind"] == "insert":
+                    self.rows[row["key"]] = tuple(row[f"row.{column.name}"] for column in self._table.columns)
+        for key in keys:
+            old, new = before.get(key), self.rows.get(key)
+            if old != new:
+                self._tell("delete", key, at or 0, old)
+                self._tell("insert", key, at or 0, new)
+
+    def _is_new(self, row: Row) -> bool:
+        who = row["source"], row["sequence"]
+        fresh = who not in self._seen
+        self._seen.add(who)
+        return fresh
+
+    def _tell(self, kind: str, key: str, at: int, row: tuple[Any, ...] | None) -> None:
+        if row is None:
+            return
+        values = dict(zip((column.name for column in self._table.columns), row, strict=True))
+        for (query, number), given in self._parameters.items():
+            if all(low <= values[column] <= high for column, low, high in self._ends(query, given)):
+                self.told.setdefault((query, number), []).append((kind, key, at, row))
+
+    def _ends(self, query: str, given: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+        select = self._queries[query].select
+        assert isinstance(select, RangeSelect)
+        for part in select.ranges:
+            low, high = (given[end.name] if isinstance(end, Parameter) else end for end in (part.low, part.high))
+            yield part.column, low, high

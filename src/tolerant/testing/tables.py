@@ -1,0 +1,283 @@
+"""The seeded fault simulator for tables: feeders, people, pipelines and clients in one process.
+
+`simulate_table(seed)` plays one history and judges it: every subscription must have heard exactly what brute force over
+the log says (`TableTruth`), once and in order, whatever was repeated, late, lost with a crash or said again by a
+pipeline that started anew; and a client that dies and resumes must hold the rows of its range.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tolerant.client import Client, Position, send
+from tolerant.kernels.versions import version
+from tolerant.spark.kinds.tables import TableShard
+from tolerant.sql import CreateQuery, CreateTable, Subscribe, Unsubscribe, parse
+from tolerant.sql.subscriptions import subscription_row
+from tolerant.streams import SECOND, StreamOptions
+from tolerant.testing.table_truth import TableTruth, Told
+from tolerant.transport.changes import ARROW, CLOCK, changes_batch, clock_row
+from tolerant.transport.log import QUERIES, START
+from tolerant.transport.memory import MemoryLog
+from tolerant.transport.rows import unpack
+
+_TABLE = parse("CREATE TABLE stock (id BIGINT, x DOUBLE, y INT) KEY (id)")
+_QUERIES = {
+    "area": parse("CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high"),
+    "box": parse("CREATE QUERY box(low, top) AS SELECT * FROM stock WHERE x BETWEEN low AND 9 AND y BETWEEN 0 AND top"),
+    "cheap": parse("CREATE QUERY cheap AS SELECT * FROM stock WHERE x BETWEEN 0 AND 5"),
+}
+_TOPICS = (QUERIES, "changes.stock", "subscriptions.stock")
+_OPTIONS = StreamOptions()
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """What a simulated history came to."""
+
+    seed: int
+    violations: list[str]
+    deliveries: int
+    restarts: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether everybody heard what they had to."""
+        return not self.violations
+
+
+@dataclass
+class _Feeder:
+    """Says rows under its own clock; what waits to be sent is lost when it dies."""
+
+    name: str
+    skew: int
+    epoch: int = 1
+    counter: int = 0
+    at: int = 0
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+
+
+@dataclass
+class _Pipeline:
+    """A checkpoint, and the shard that runs on it."""
+
+    name: str
+    position: int = START
+    batch: int = 0
+    snapshot: bytes | None = None
+    deltas: list[bytes] = field(default_factory=list)
+    shard: TableShard = field(default_factory=lambda: TableShard(_table()))
+
+
+def simulate_table(seed: int, steps: int = 120) -> TableReport:
+    """Play a history of so many steps, and judge it. The same seed plays the same."""
+    simulation = _Simulation(seed)
+    for _ in range(steps):
+        simulation.step()
+    simulation.finish()
+    return simulation.judge()
+
+
+class _Simulation:
+    def __init__(self, seed: int) -> None:
+        self._seed, self._random = seed, random.Random(seed)
+        self._log, self._now = MemoryLog(), 1_000_000 * SECOND
+        send(self._log, _table())
+        for query in _QUERIES.values():
+            send(self._log, query)
+        self._feeders = [_Feeder(f"f{n}", self._random.randint(-200_000, 200_000)) for n in range(2)]
+        self._pipelines = [_Pipeline("p0")]
+        self._held: dict[int, float] = {}  # what a client knows of the range of `cheap`
+        self._place: Position | None = None
+        self._repeated: list[str] = []
+        self._restarts = 0
+
+    def step(self) -> None:
+        """Something happens."""
+        chance = self._random
+        self._now += chance.randint(10_000, 400_000)
+        chance.choices(
+            [self._change, self._post, self._repeat, self._clock, self._read, self._people, self._die, self._listen],
+            [30, 25, 4, 15, 15, 8, 5, 6],
+        )[0]()
+
+    def finish(self) -> None:
+        """The weather turns calm: everything is sent, read and heard."""
+        for feeder in self._feeders:
+            self._send(feeder, len(feeder.waiting))
+        self._now += 2 * _OPTIONS.lease
+        self._clock()
+        self._read(whole=True)
+        self._listen()
+
+    # -- what can happen ---------------------------------------------------------------------------------------------
+
+    def _change(self) -> None:
+        """A transaction of one feeder: some rows come, go or change."""
+        feeder, chance = self._random.choice(self._feeders), self._random
+        feeder.at = max(self._now + feeder.skew, feeder.at + 1)
+        kinds, keys, rows = [], [], []
+        for key in chance.sample(range(6), chance.choice([1, 1, 2, 3])):
+            row = (key, chance.choice([-1.0, 0.0, 2.5, 5.0, 7.0, 9.0, 12.0]), chance.randint(-1, 3))
+            said = [("delete", None)] if chance.random() < 0.3 else [("insert", row)]
+            for kind, values in said if chance.random() < 0.5 else [("delete", None), *said]:
+                kinds.append(kind)
+                keys.append(str(key))
+                rows.append(values)
+        feeder.waiting.append(self._batch(feeder, kinds, keys, rows))
+
+    def _batch(self, feeder: _Feeder, kinds: list[str], keys: list[str], rows: list[Any]) -> pa.RecordBatch:
+        n, table = len(kinds), _table()
+        first = version(feeder.epoch, feeder.counter + 1)
+        feeder.counter += n
+        values = {
+            column.name: pa.array([row[index] if row else None for row in rows], ARROW[column.type])
+            for index, column in enumerate(table.columns)
+        }
+        return changes_batch(
+            table.columns,
+            kinds=kinds,
+            keys=pa.array(keys, pa.string()),
+            at=np.full(n, feeder.at),
+            source=feeder.name,
+            sequence=np.arange(first, first + n),
+            through=np.full(n, feeder.at),
+            values=values,
+        )
+
+    def _post(self) -> None:
+        self._send(self._random.choice(self._feeders), 1)
+
+    def _send(self, feeder: _Feeder, count: int) -> None:
+        for batch in feeder.waiting[:count]:
+            self._log.append("changes.stock", batch)
+        del feeder.waiting[:count]
+
+    def _repeat(self) -> None:
+        """An append that was not sure to have succeeded is made again; or somebody writes nonsense."""
+        entries = self._log.read("changes.stock")
+        if self._random.random() < 0.2 or not entries:
+            self._log.append_packed([("changes.stock", b"nobody can read this")])
+            return
+        batch = unpack(self._random.choice(entries[-5:]).payload) if _readable(entries[-5:]) else None
+        if batch is not None and CLOCK not in batch.column("kind").to_pylist():
+            self._log.append("changes.stock", batch)
+
+    def _clock(self) -> None:
+        newest = self._pipelines[-1].name
+        self._log.append("changes.stock", clock_row(_table().columns, self._now, 1, newest))
+
+    def _people(self) -> None:
+        """Somebody subscribes or unsubscribes."""
+        chance = self._random
+        kind = Subscribe if chance.random() < 0.7 else Unsubscribe
+        low = chance.choice([-1.0, 0.0, 2.5, 5.0])
+        statement: Subscribe | Unsubscribe = kind("area", (low, low + chance.choice([0.0, 2.5, 10.0])))
+        if chance.random() < 0.4:
+            statement = kind("box", (low, chance.randint(0, 3)))
+        query = _QUERIES[statement.name]
+        assert isinstance(query, CreateQuery)
+        self._log.append("subscriptions.stock", subscription_row(statement, query, _table()))
+        send(self._log, statement)
+
+    def _die(self) -> None:
+        """A feeder or the pipeline crashes, or a pipeline starts anew on an empty checkpoint."""
+        choice = self._random.random()
+        if choice < 0.4:
+            feeder = self._random.choice(self._feeders)
+            feeder.waiting, feeder.epoch, feeder.counter = [], feeder.epoch + 1, 0
+            return
+        self._restarts += 1
+        if choice < 0.55:
+            self._pipelines.append(_Pipeline(f"p{len(self._pipelines)}"))
+            return
+        pipeline = self._pipelines[-1]
+        pipeline.shard = TableShard(_table())
+        pipeline.shard.restore(pipeline.snapshot, pipeline.deltas)
+
+    def _read(self, whole: bool = False) -> None:
+        """A batch of the newest pipeline: applied, written once, committed; it may die before the last."""
+        pipeline, chance = self._pipelines[-1], self._random
+        entries = self._log.read(_TOPICS, pipeline.position)
+        if not whole and entries:
+            entries = entries[: chance.randint(1, len(entries))]
+        if not entries:
+            return
+        outputs, delta = pipeline.shard.apply(entries)
+        said = [(output.topic, output.payload) for output in outputs]
+        self._log.append_once(pipeline.name, pipeline.batch, said)
+        if not whole and chance.random() < 0.1:
+            # Written, but not committed: it is run again from the state before, with the same entries.
+            pipeline.shard = TableShard(_table())
+            pipeline.shard.restore(pipeline.snapshot, pipeline.deltas)
+            outputs, delta = pipeline.shard.apply(entries)
+            self._log.append_once(pipeline.name, pipeline.batch, [(o.topic, o.payload) for o in outputs])
+        pipeline.position, pipeline.batch = entries[-1].position, pipeline.batch + 1
+        pipeline.deltas.append(delta)
+        if chance.random() < 0.2:
+            pipeline.snapshot, pipeline.deltas = pipeline.shard.snapshot(), []
+
+    def _listen(self) -> None:
+        """A client comes up with what it kept, hears what there is, and dies."""
+        subscription = Client(self._log).subscribe("cheap", position=self._place)
+        if self._place is None:
+            self._held = {}
+        ready = list(subscription.ready())
+        while subscription.poll():
+            ready += subscription.ready()
+        for change in ready:
+            if change.position and self._place and change.position.mark <= self._place.mark:
+                self._repeated.append(f"a client hears {change} after {self._place}")
+            self._place = change.position or self._place
+            if change.kind == "insert":
+                self._held[change.row["id"]] = change.row["x"]
+            else:
+                self._held.pop(change.row["id"], None)
+
+    # -- judgement ---------------------------------------------------------------------------------------------------
+
+    def judge(self) -> TableReport:
+        """Hold what was said against what had to be."""
+        truth = TableTruth(_table(), _OPTIONS.latency, _OPTIONS.lease)
+        truth.read(self._log.read(_TOPICS))
+        violations, count = list(self._repeated), 0
+        told = self._told()
+        for who in sorted({*truth.told, *told}):
+            expected, heard = truth.told.get(who, []), told.get(who, [])
+            count += len(heard)
+            if heard != expected:
+                violations.append(f"{who} heard {heard}, not {expected}")
+        cheap = {int(key): row[1] for key, row in truth.rows.items() if 0 <= row[1] <= 5}
+        if self._held != cheap:
+            violations.append(f"a client holds {self._held}, not {cheap}")
+        return TableReport(self._seed, violations, count, self._restarts)
+
+    def _told(self) -> dict[tuple[str, int], list[Told]]:
+        """(query, subscription) → what was said to it, repeated steps left out, as a client would."""
+        found: dict[tuple[str, int], list[Told]] = {}
+        for query in _QUERIES:
+            newest: dict[int, int] = {}
+            for entry in self._log.read(f"answers.{query}"):
+                for row in unpack(entry.payload).to_pylist():
+                    if row["step"] > newest.get(row["subscription"], -1):
+                        newest[row["subscription"]] = row["step"]
+                        values = tuple(row[f"row.{column.name}"] for column in _table().columns)
+                        found.setdefault((query, row["subscription"]), []).append(
+                            (row["kind"], row["key"], row["at"], values)
+                        )
+        return found
+
+
+def _table() -> CreateTable:
+    assert isinstance(_TABLE, CreateTable)
+    return _TABLE
+
+
+def _readable(entries: list[Any]) -> bool:
+    return all(not entry.payload.startswith(b"nobody") for entry in entries)

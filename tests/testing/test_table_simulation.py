@@ -1,0 +1,55 @@
+"""Histories of tables: nothing is lost or told twice, and mistakes would be found."""
+
+import numpy as np
+import pytest
+
+from tolerant.client.feeds import Listener
+from tolerant.relations import Relation
+from tolerant.relations.waiting import Waiting
+from tolerant.testing.tables import simulate_table
+
+
+@pytest.mark.parametrize("first", range(0, 100, 25))
+def test_everybody_hears_what_they_must(first):
+    reports = [simulate_table(seed) for seed in range(first, first + 25)]
+    assert [report for report in reports if not report.ok] == []
+    assert sum(report.deliveries for report in reports) > 1000
+    assert sum(report.restarts for report in reports) > 25
+
+
+def test_a_seed_plays_the_same_again():
+    assert simulate_table(3) == simulate_table(3)
+
+
+def takes_everything_as_new(self, changes):
+    return np.arange(len(changes))
+
+
+def hears_everything(self, found):
+    return True
+
+
+def waits_for_nobody(self, at):
+    self.horizon = at
+    due, self._arrived = self._arrived, self._arrived.take(np.zeros(0, np.int64))
+    return due, self._arrived
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "mistake"),
+    [
+        (Relation, "_unheard", takes_everything_as_new),
+        (Listener, "is_news", hears_everything),
+        (Waiting, "tick", waits_for_nobody),
+    ],
+)
+def test_a_mistake_is_caught(monkeypatch, owner, name, mistake):
+    monkeypatch.setattr(owner, name, mistake)
+    assert any(not fails_or_is_ok(seed) for seed in range(60))
+
+
+def fails_or_is_ok(seed):
+    try:
+        return simulate_table(seed).ok
+    except (KeyError, AssertionError):
+        return False
