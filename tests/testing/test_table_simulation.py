@@ -53,3 +53,9 @@ def fails_or_is_ok(seed):
         return simulate_table(seed).ok
     except (KeyError, AssertionError):
         return False
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(100, 3_100, 100))
+def test_everybody_hears_what_they_must_for_long(first):
+    assert [seed for seed in range(first, first + 100) if not simulate_table(seed).ok] == []
