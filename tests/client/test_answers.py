@@ -2,10 +2,11 @@ import dataclasses
 import itertools
 
 import pyarrow as pa
+import pytest
 
 from tolerant.client import Client
 from tolerant.queries import Answer
-from tolerant.transport import MemoryLog, rows
+from tolerant.transport import Deleted, MemoryLog, rows
 from tolerant.transport.log import START
 
 
@@ -77,3 +78,15 @@ def test_stop_ends_the_wait():
 def test_a_log_given_by_uri_is_closed(tmp_path):
     with Client(f"sqlite:///{tmp_path}/log.db") as client:
         assert client.current("q") == []
+
+
+def test_a_position_that_retention_has_passed_is_refused():
+    log = MemoryLog(now=lambda: 0)
+    kept = None
+    for at in range(1, 6):
+        log.append_packed([("answers.q", packed(answer(at, float(at))))])
+        kept = kept or log.end()
+    log.append("other", rows.compacted([]))
+    assert log.trim("answers.q", before=1) == 5
+    with pytest.raises(Deleted, match="retention has deleted"):
+        next(Client(log).answers("q", kept))

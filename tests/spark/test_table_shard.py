@@ -293,3 +293,19 @@ def apply(held, change):
         held[key] = change.row["x"]
     else:
         assert held.pop(key) == change.row["x"]
+
+
+def test_many_subscriptions_are_heard_over_one_reader():
+    shop = Shop(AREA)
+    ranges = [(low, low + 2) for low in range(200)]
+    for low, high in ranges:
+        shop.subscribe(parse(f"SUBSCRIBE area({low}, {high})"))
+    shop.tick()
+    client = Client(shop.log)
+    many = client.subscriptions("area", low=[low for low, _ in ranges], high=[high for _, high in ranges])
+    shop.table.insert(id=1, name="a", x=50.0, y=1)
+    shop.tick()
+    looks = iter([False, True])
+    heard = list(client.changes(many, stop=lambda: next(looks)))
+    assert sorted(ranges[many.index(one)][0] for one, _ in heard) == [48, 49, 50]
+    assert {change.row["id"] for _, change in heard} == {1}

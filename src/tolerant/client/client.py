@@ -17,8 +17,9 @@ from tolerant.client.statements import reply_to, send_subscription, standing
 from tolerant.queries import Answer
 from tolerant.sql import CreateQuery, CreateTable, StatementError, Subscribe
 from tolerant.sql.statements import RangeSelect
-from tolerant.sql.templates import bound_parameters
+from tolerant.sql.templates import bound_parameters, parameter_types
 from tolerant.transport import Log, open_log
+from tolerant.transport.changes import ARROW
 from tolerant.transport.log import START
 from tolerant.transport.subscriptions import subscription_ids
 
@@ -162,7 +163,8 @@ class Client:
     def subscriptions(self, query: str, **parameters: Sequence[float]) -> list[Subscription]:
         """`subscribe` for many that have been registered, from a file say: a sequence for each parameter."""
         template, table = self._template(query)
-        arrays = {name: pa.array(parameters[name]) for name in template.parameters}
+        types = parameter_types(template, table)
+        arrays = {name: pa.array(parameters[name]).cast(ARROW[type_name]) for name, type_name in types.items()}
         numbers = subscription_ids(arrays).tolist()
         given = {name: array.to_numpy(zero_copy_only=False) for name, array in arrays.items()}
         return self._listen(template, table, numbers, given, None)
@@ -170,14 +172,20 @@ class Client:
     def changes(
         self, subscriptions: Sequence[Subscription], stop: Stop = _never
     ) -> Iterator[tuple[Subscription, RowChange]]:
-        """What any of these subscriptions hears, for ever or until `stop()`."""
-        feeds = {id(one._feed): one._feed for one in subscriptions}.values()
+        """What any of these subscriptions hears, for ever or until `stop()`. A look at the log costs what it finds, not
+        what there is to listen to.
+        """
+        feeds = list({id(one._feed): one._feed for one in subscriptions}.values())
+        by_listener = {one._listener: one for one in subscriptions}
+        moved = list(subscriptions)  # all of them may have current rows
         while True:
-            for one in subscriptions:
+            for one in moved:
                 yield from ((one, change) for change in one.ready())
             if stop():
                 return
             found = [feed.poll() for feed in feeds]  # all of them, not only up to the first that has more
+            stirred = [listener for feed in feeds for listener in feed.stirred()]
+            moved = [by_listener[listener] for listener in stirred if listener in by_listener]
             if not any(found):
                 time.sleep(POLL)
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tolerant.client.positions import Position
-from tolerant.transport import Log, rows
-from tolerant.transport.log import Entry
+from tolerant.transport import Deleted, Log, rows
+from tolerant.transport.log import START, Entry
 
 _ENTRIES = 100  # that are read at a time
 
@@ -70,9 +70,20 @@ class Feed:
         self._log, self._extractor = log, extractor
         self._position: int | None = None
         self._listeners: dict[int, Listener] = {}
+        self._stirred: dict[Listener, None] = {}
 
     def join(self, subscription: int, listener: Listener) -> None:
-        """Let a listener hear what stands after its position. Those that were there first hear nothing twice."""
+        """Let a listener hear what stands after its position. Those that were there first hear nothing twice.
+
+        Raises:
+            Deleted: some of it is gone.
+        """
+        gone = self._log.trimmed([self._extractor.topic])
+        if START < listener.position.entry < gone:
+            raise Deleted(
+                f"position {listener.position} of {self._extractor.topic} is too old: retention has deleted entries up"
+                f" to {gone}; begin again without a position, with the current answer"
+            )
         behind = listener.position.entry - 1  # the entry itself may have been read in part
         if self._position is not None and behind < self._position:
             for entry in self._log.read(self._extractor.topic, behind):
@@ -94,6 +105,12 @@ class Feed:
             self._position = entry.position
         return bool(entries)
 
+    def stirred(self) -> list[Listener]:
+        """The listeners that have heard something since this was last asked."""
+        found, self._stirred = list(self._stirred), {}
+        return found
+
     def _hand_out(self, entry: Entry, listeners: Mapping[int, Listener]) -> None:
         for listener, found in self._extractor.extract(rows.unpack(entry.payload), listeners):
-            listener.offer(entry.position, found)
+            if listener.offer(entry.position, found):
+                self._stirred[listener] = None

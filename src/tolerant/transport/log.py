@@ -127,6 +127,10 @@ class Log(Protocol):
         """The names of all topics that hold anything."""
         ...
 
+    def trimmed(self, topics: Iterable[str]) -> int:
+        """The greatest position that retention has deleted from any of these topics; START if none."""
+        ...
+
     def next_epoch(self, name: str, owner: str = "") -> int:
         """Take the next epoch of a source or pipeline: the previous one plus one, kept for ever, taken atomically."""
         ...
@@ -179,8 +183,4 @@ class PipelineLog(Log, Protocol):
         `positions` a checkpoint is forgotten first that has passed nothing since `before` and whose pipeline another
         checkpoint has taken over: nobody waits for it.
         """
-        ...
-
-    def trimmed(self, topics: Iterable[str]) -> int:
-        """The greatest position that retention has deleted from any of these topics; START if none."""
         ...
