@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tolerant.edge import Source, SourceError, default_name, find_stream
-from tolerant.edge import source as module
+from tolerant.edge import carrier as module
 from tolerant.kernels.versions import epoch_of, version
 from tolerant.sql import CreateStream, encode
 from tolerant.streams import Column, Stream, StreamOptions

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from tolerant.edge import SourceError, Table, find_table, load_table, rowbox, sender
+from tolerant.edge import SourceError, Table, find_table, load_table, rowbox
+from tolerant.edge import table as table_module
 from tolerant.kernels.versions import counter_of, epoch_of
 from tolerant.relations import Relation
 from tolerant.sql import StatementError, encode, parse
@@ -191,7 +192,7 @@ def test_a_log_that_fails_for_a_while_loses_nothing_and_repeats_are_dropped(log)
 
 
 def test_a_log_that_stays_out_of_reach_is_told(log, monkeypatch):
-    monkeypatch.setattr(sender, "PATIENCE", 0.0)
+    monkeypatch.setattr(table_module, "PATIENCE", 0.0)
     failing = FailingLog(log, lambda call: call.method == "append")
     table = Table("stock", failing, clock=lambda: 1)
     table.insert(ROW)

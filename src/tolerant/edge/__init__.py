@@ -7,12 +7,13 @@ pure state machine, `FilterBank` its filters as arrays; both can be read and tes
 
 from tolerant.edge.agent import HostMetrics, run_agent
 from tolerant.edge.bank import FilterBank, FilterState
+from tolerant.edge.carrier import SourceError
 from tolerant.edge.core import SourceCore
 from tolerant.edge.definition import default_name, find_stream, find_table
 from tolerant.edge.keys import ItemKey
 from tolerant.edge.loading import Loaded, load_table
 from tolerant.edge.replay import Replayed, replay
-from tolerant.edge.source import Source, SourceError
+from tolerant.edge.source import Source
 from tolerant.edge.table import Table
 
 __all__ = [

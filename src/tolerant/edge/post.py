@@ -5,32 +5,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tolerant.edge.carrier import Trouble
 from tolerant.edge.core import SourceCore
 from tolerant.transport import Fenced, Log, LogError
 from tolerant.transport.log import EPOCHS, START
 from tolerant.transport.rows import Grant, read_grants, unpack
 
 
-class Trouble(NamedTuple):
-    """Since when the log cannot be used (monotonic seconds), and the newest error."""
-
-    since: float
-    error: Exception
-
-
-class Post:
+class SourcePost:
     """Between one `SourceCore` and its log. `lock` guards the core; the log is used without it, by one thread at a
     time.
     """
 
-    def __init__(self, core: SourceCore, log: Log, stream: str, lock: threading.Condition) -> None:
+    def __init__(
+        self, core: SourceCore, log: Log, stream: str, lock: threading.Condition, clock: Callable[[], int]
+    ) -> None:
         self.trouble: Trouble | None = None
         self._core = core
+        self._clock = clock
         self._log = log
         self._lock = lock
         self._stream = stream
@@ -42,19 +38,13 @@ class Post:
         """How many rows the log has not accepted yet."""
         return len(self._core) + (self._unsent.num_rows if self._unsent is not None else 0)
 
-    def exchange(self, clock: Callable[[], int]) -> bool:
-        """Take the grants that are new and append all rows said so far; False: the log cannot be used, see `trouble`.
-
-        Then the same rows are tried first by the next call.
-
-        Raises:
-            Fenced: another source has started under the same name; nothing was sent.
-        """
+    def exchange(self) -> bool:
+        """See `Post.exchange`; also takes the grants that are new."""
         try:
             self._check_epoch()
             grants = self.receive()
             with self._lock:
-                self._core.grant(grants, clock())
+                self._core.grant(grants, self._clock())
                 if self._unsent is None:
                     self._unsent = self._core.drain()
             if self._unsent is not None:

@@ -14,9 +14,10 @@ from typing import Literal
 import numpy as np
 
 from tolerant.edge.keys import item_of_name
-from tolerant.edge.source import Source, wall_clock
+from tolerant.edge.source import Source
 from tolerant.traces import Trace
 from tolerant.transport import Log, open_log
+from tolerant.transport.common import wall_clock
 from tolerant.transport.log import START
 from tolerant.transport.rows import NO_TIME, clock_batch, unpack
 

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.edge.carrier import Carrier
 from tolerant.edge.core import SourceCore
 from tolerant.edge.definition import default_name, find_stream
 from tolerant.edge.keys import ItemKey, item_text
-from tolerant.edge.post import Post
+from tolerant.edge.post import SourcePost
 from tolerant.edge.values import as_numbers
 from tolerant.streams import SECOND
 from tolerant.transport import Log, open_log
-
-FLUSH_ROWS = 10_000
-"""So many rows are sent at once, without waiting for more."""
-
-FLUSH_AFTER = 0.05
-"""Seconds that a row waits for others at most; also how often grants and time are looked at."""
-
-_LONGEST_PAUSE = 1.0  # seconds between two tries of an append that fails
-
-
-class SourceError(Exception):
-    """A source cannot go on, for now or at all; the message says which, and what to do."""
+from tolerant.transport.common import wall_clock
 
 
 class Source:
@@ -63,20 +52,23 @@ class Source:
             self.epoch = self._log.next_epoch(f"source/{stream}/{self.name}")
             self._core = SourceCore(self.name, self.epoch, self.stream.options)
             self._lock = threading.Condition()
-            self._post = Post(self._core, self._log, stream, self._lock)
+            self._clock = clock or wall_clock
+            post = SourcePost(self._core, self._log, stream, self._lock, self._clock)
             # To the end of the topic, before the first hello.
-            self._core.grant(self._post.receive(), now=0)
+            self._core.grant(post.receive(), now=0)
         except BaseException:
             self._let_go()
             raise
         self._handles: dict[object, int] = {}
-        self._clock = clock or wall_clock
-        self._failure: Exception | None = None
-        self._hurry = self._closing = self._closed = False
-        self._thread: threading.Thread | None = None
-        if clock is None:
-            self._thread = threading.Thread(target=self._run, name=f"tolerant source {self.name}", daemon=True)
-            self._thread.start()
+        self._carrier = Carrier(
+            f"source {self.name!r}",
+            self._log.uri,
+            post,
+            self._lock,
+            self.stream.options.lease / SECOND,
+            background=clock is None,
+            passing=lambda: self._core.advance(self._clock()),
+        )
 
     def register(self, items: Sequence[ItemKey]) -> NDArray[np.int64]:
         """Handles of these items, for `set_many` with arrays; nothing is sent before an item's first value."""
@@ -101,21 +93,21 @@ class Source:
             SourceError: rows cannot be sent; nothing of the call was taken.
         """
         with self._lock:
-            self._check()
+            self._carrier.check()
             handles = self._find(items)
             at = self._core.offer(handles, as_numbers(values, items), self._clock())
-            self._look_at_size()
+            self._carrier.look()
             return at
 
     def remove(self, item: ItemKey) -> None:
         """The item no longer exists: queries go on without it."""
         with self._lock:
-            self._check()
+            self._carrier.check()
             text = item_text(item, self.stream)
             if self._core.filter_of(text) is None:
                 raise ValueError(f"item {item!r} has no value here, so it cannot be removed")
             self._core.remove(int(self._core.register([text])[0]), self._clock())
-            self._look_at_size()
+            self._carrier.look()
 
     def items(self) -> list[str]:
         """The key texts of all items that have a value."""
@@ -132,10 +124,10 @@ class Source:
 
         Does what is due up to then, takes new grants, and returns when everything said is in the log.
         """
-        if self._thread is not None:
+        if self._carrier.in_background:
             raise ValueError("advance is for a source with a clock of its own; this one goes by the wall clock")
         with self._lock:
-            self._check()
+            self._carrier.check()
             self._core.advance(self._clock() if now is None else now)
         self.flush()
 
@@ -145,16 +137,7 @@ class Source:
         Raises:
             SourceError: it was not, for `timeout` seconds.
         """
-        deadline = time.monotonic() + timeout
-        if self._thread is None:
-            self._exchange_until(deadline)
-        with self._lock:
-            self._hurry = True
-            self._lock.notify_all()
-            while self._post.unsent and self._failure is None:
-                if not self._lock.wait(max(0.0, deadline - time.monotonic())):
-                    raise self._unsent(f"in {timeout:g} s")
-            self._check()
+        self._carrier.flush(timeout)
 
     def close(self, timeout: float = 30.0) -> None:
         """Send what there is to send, and end. The items stay, and are stale after the lease. Twice does no harm.
@@ -162,17 +145,9 @@ class Source:
         Raises:
             SourceError: some rows could not be sent in `timeout` seconds; they are lost.
         """
-        if self._closed:
-            return
         try:
-            if self._failure is None:
-                self.flush(timeout)
+            self._carrier.close(timeout)
         finally:
-            with self._lock:
-                self._closing = self._closed = True
-                self._lock.notify_all()
-            if self._thread is not None:
-                self._thread.join()
             self._let_go()
 
     def __enter__(self) -> Source:
@@ -195,65 +170,6 @@ class Source:
         except (KeyError, TypeError):
             return self.register(items)
 
-    def _look_at_size(self) -> None:
-        if len(self._core) >= FLUSH_ROWS:
-            self._hurry = True
-            self._lock.notify_all()
-
-    def _check(self) -> None:
-        """Raise what went wrong in the background."""
-        if self._closed:
-            raise SourceError(f"source {self.name!r} is closed")
-        if self._failure is not None:
-            raise SourceError(f"source {self.name!r} has failed: {self._failure}") from self._failure
-        trouble = self._post.trouble
-        if trouble is not None and time.monotonic() - trouble.since > self.stream.options.lease / SECOND:
-            raise self._unsent("for longer than the stream's lease") from trouble.error
-
-    def _unsent(self, span: str) -> SourceError:
-        why = f": {self._post.trouble.error}" if self._post.trouble else ""
-        return SourceError(
-            f"source {self.name!r} could not append {self._post.unsent} rows to {self._log.uri} {span}{why}. "
-            "They are kept, and tried again until the source is closed"
-        )
-
-    def _exchange_until(self, deadline: float) -> None:
-        pause = FLUSH_AFTER
-        while not self._post.exchange(self._clock):
-            if time.monotonic() + pause > deadline:
-                raise self._unsent("in time")
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _run(self) -> None:
-        try:
-            pause = FLUSH_AFTER
-            while self._wait(pause):
-                reached = self._post.exchange(self._clock)
-                pause = FLUSH_AFTER if reached else min(2 * pause, _LONGEST_PAUSE)
-        except Exception as error:
-            self._failure = error
-        finally:
-            with self._lock:
-                self._lock.notify_all()
-
-    def _wait(self, seconds: float) -> bool:
-        """Tell those who wait for a flush, wait for something to do, and let time pass; False: the source is
-        closing.
-        """
-        with self._lock:
-            self._lock.notify_all()
-            if not (self._hurry or self._closing):
-                self._lock.wait(seconds)
-            self._hurry = False
-            self._core.advance(self._clock())
-            return not self._closing
-
     def _let_go(self) -> None:
         if self._owns_log:
             self._log.close()
-
-
-def wall_clock() -> int:
-    """Microseconds since 1970."""
-    return time.time_ns() // 1000

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
+from tolerant.edge.carrier import Carrier
 from tolerant.edge.definition import default_name, find_table
 from tolerant.edge.keys import ItemKey
 from tolerant.edge.rowbox import RowBox
+from tolerant.edge.rowpost import RowPost
 from tolerant.edge.rows import ManyRows, column_values, key_given, key_of, row_values
-from tolerant.edge.sender import Sender
-from tolerant.edge.source import wall_clock
 from tolerant.sql import CreateTable
 from tolerant.transport import Log, open_log
 from tolerant.transport.changes import topic_of
+from tolerant.transport.common import wall_clock
+
+PATIENCE = 10.0
+"""Seconds that the log may be out of reach before those who say rows are told."""
 
 
 class Table:
@@ -56,8 +61,9 @@ class Table:
             self._let_go()
             raise
         self._rows = RowBox(self.definition, self.name, self.epoch)
-        topic = topic_of(self.definition.name)
-        self._sender = Sender(self._log, topic, source, self.epoch, self._rows, background=clock is None)
+        self._lock = threading.Condition()
+        post = RowPost(self._rows, self._log, topic_of(self.definition.name), source, self.epoch, self._lock)
+        self._carrier = Carrier(source, self._log.uri, post, self._lock, PATIENCE, background=clock is None)
 
     def insert(self, row: Mapping[str, Any] | None = None, /, **columns: Any) -> int:
         """Insert a row, given as a mapping or by its columns; its event time, microseconds.
@@ -98,7 +104,7 @@ class Table:
         Raises:
             SourceError: it was not, for `timeout` seconds.
         """
-        self._sender.flush(timeout)
+        self._carrier.flush(timeout)
 
     def close(self, timeout: float = 30.0) -> None:
         """Send what there is to send, and end; the rows stay. Twice does no harm.
@@ -107,7 +113,7 @@ class Table:
             SourceError: some rows could not be sent in `timeout` seconds; they are lost.
         """
         try:
-            self._sender.close(timeout)
+            self._carrier.close(timeout)
         finally:
             self._let_go()
 
@@ -120,11 +126,11 @@ class Table:
         self.close()
 
     def _say(self, what: Callable[[int], None]) -> int:
-        with self._sender.lock:
-            self._sender.check()
+        with self._lock:
+            self._carrier.check()
             self._at = max(self._clock(), self._at + 1)
             what(self._at)
-            self._sender.look()
+            self._carrier.look()
             return self._at
 
     def _let_go(self) -> None:
