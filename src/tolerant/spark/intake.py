@@ -104,7 +104,7 @@ class Intake:
         known = self._find(words)
         reasons = self._reasons(batch, [words[index] for index in np.flatnonzero(known < 0)])
         bad = np.fromiter(map(bool, reasons), np.bool_, len(reasons))
-        dead = [_dead(batch, int(row), str(reasons[row])) for row in np.flatnonzero(bad)]
+        dead = [dead_row(batch, int(row), str(reasons[row])) for row in np.flatnonzero(bad)]
         kept = batch.filter(pa.array(~bad)) if dead else batch
         rows = self._arrays(kept, words, known)
         clocks = np.flatnonzero(rows["kind"] == CLOCK)
@@ -207,14 +207,8 @@ def _fits(part: KeyPart, kind: str) -> bool:
     return isinstance(part, wanted) and (kind == "BOOLEAN" or not isinstance(part, bool))
 
 
-def _dead(batch: pa.RecordBatch, row: int, reason: str) -> DeadRow:
-    found = {name: batch.column(name)[row].as_py() for name in UPDATES.names}
-    return DeadRow(
-        reason,
-        found["kind"] or "",
-        found["key"] or "",
-        found["at"] or 0,
-        found["source"] or "",
-        found["sequence"] or 0,
-        found["value"] if found["value"] is not None else 0.0,
-    )
+def dead_row(batch: pa.RecordBatch, row: int, reason: str) -> DeadRow:
+    """A row of a batch that could not be used, with as much of it as can be read."""
+    names = [name for name in ("kind", "key", "at", "source", "sequence", "value") if name in batch.schema.names]
+    found = {name: batch.column(name)[row].as_py() for name in names}
+    return DeadRow(reason, **{name: value for name, value in found.items() if value is not None})

@@ -22,7 +22,7 @@ from tolerant.kernels import snapshots
 from tolerant.relations import Changes, Relation
 from tolerant.relations.waiting import Waiting
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import DeadRow, dead_batch
+from tolerant.spark.intake import DeadRow, dead_batch, dead_row
 from tolerant.spark.kinds.selections import Selection
 from tolerant.spark.kinds.statements import owner_of, statement_rows
 from tolerant.sql import Catalogue, CreateQuery, CreateTable, Drop, Statement, decode, encode
@@ -81,7 +81,7 @@ class TableShard(Replayed):
             self._dead.append(DeadRow(str(error), payload=payload[:4096]))
             return
         for row, reason in found.dead:
-            self._dead.append(_dead_row(batch, row, reason))
+            self._dead.append(dead_row(batch, row, reason))
         begin = 0
         kinds = batch.column("kind").cast(pa.string()).to_pylist()
         for clock in [row for row, kind in enumerate(kinds) if kind == CLOCK]:
@@ -226,15 +226,3 @@ class TableShard(Replayed):
 
 def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _dead_row(batch: pa.RecordBatch, row: int, reason: str) -> DeadRow:
-    found = {name: batch.column(name)[row].as_py() for name in ("kind", "key", "at", "source", "sequence")}
-    return DeadRow(
-        reason,
-        found["kind"] or "",
-        found["key"] or "",
-        found["at"] or 0,
-        found["source"] or "",
-        found["sequence"] or 0,
-    )
