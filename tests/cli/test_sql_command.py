@@ -55,7 +55,7 @@ def test_without_a_pipeline_it_says_that_the_statement_stands(traffic):
     create = "CREATE QUERY outbound AS SELECT SUM(rate) FROM traffic WHERE kind = 'out' WITHIN 2"
     result = call("sql", create, "--log", traffic.uri, "--timeout", 0.1)
     assert result.exit_code == 1
-    assert "nobody runs this stream" in result.output
+    assert "nobody runs this" in result.output
     assert "outbound" in standing(traffic.log).queries
 
 

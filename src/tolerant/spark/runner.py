@@ -254,7 +254,7 @@ class Runner:
         except (JavaNotFound, LogError):
             raise  # they say themselves what to do
         except Exception as error:
-            raise PipelineFailed(f"{relation.name}: the pipeline could not be started: {reason(error)}") from error
+            raise PipelineFailed(f"{_what(relation)}: the pipeline could not be started: {reason(error)}") from error
         return Running(relation, fence, checkpoint, pipeline)
 
     # -- health --------------------------------------------------------------------------------------------------
@@ -262,7 +262,8 @@ class Runner:
     def _look(self) -> None:
         if self._failure is not None:
             raise PipelineFailed(str(self._failure)) from self._failure
-        for name, running in self._running.items():
+        for running in self._running.values():
+            what = _what(running.relation)
             failure = running.pipeline.sink.failure
             if isinstance(failure, Fenced):
                 raise PipelineFailed(str(failure)) from failure
@@ -270,9 +271,13 @@ class Runner:
                 ended = not running.pipeline.query.isActive
                 error = failure or (running.pipeline.query.exception() if ended else None)
             except Exception as gone:
-                raise PipelineFailed(f"{name}: Spark has gone: {reason(gone)}") from gone
+                raise PipelineFailed(f"{what}: Spark has gone: {reason(gone)}") from gone
             if ended:
-                raise PipelineFailed(f"{name}: the pipeline failed: {reason(error or 'nobody knows why')}")
+                raise PipelineFailed(f"{what}: the pipeline failed: {reason(error or 'nobody knows why')}")
+
+
+def _what(relation: Relation) -> str:
+    return f"{'stream' if isinstance(relation, Stream) else 'table'} {relation.name}"
 
 
 def _statement_rows(payload: bytes) -> list[dict[str, str]]:
