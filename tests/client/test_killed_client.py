@@ -7,6 +7,7 @@ import random
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from killed_application import application
@@ -61,8 +62,11 @@ def test_a_client_killed_at_random_hears_every_change_once(tmp_path: Path) -> No
     context.set_forkserver_preload(["tolerant.client"])
     for _ in range(KILLS):
         process = context.Process(target=application, args=(uri, file), daemon=True)
+        before = len(heard(file))
         process.start()
-        time.sleep(chance.uniform(0.1, 0.6))
+        if chance.random() < 0.7:  # in the midst of its work; else while it starts
+            wait(lambda before=before: len(heard(file)) > before)
+        time.sleep(chance.uniform(0.0, 0.1))
         process.kill()
         process.join()
     shop.over.set()
@@ -70,9 +74,7 @@ def test_a_client_killed_at_random_hears_every_change_once(tmp_path: Path) -> No
     delivered = [row["step"] for entry in shop.log.read("answers.cheap") for row in unpack(entry.payload).to_pylist()]
     last = context.Process(target=application, args=(uri, file), daemon=True)
     last.start()
-    end = time.monotonic() + 60
-    while time.monotonic() < end and heard(file)[-1:] != delivered[-1:]:
-        time.sleep(0.1)
+    wait(lambda: heard(file)[-1:] == delivered[-1:])
     last.kill()
     last.join()
     steps = heard(file)
@@ -81,6 +83,16 @@ def test_a_client_killed_at_random_hears_every_change_once(tmp_path: Path) -> No
     shop.log.close()
 
 
+def wait(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
 def heard(file: str) -> list[int]:
+    if not Path(file).exists():
+        return []
     with sqlite3.connect(file, timeout=30) as kept:
+        if not kept.execute("SELECT count(*) FROM sqlite_master WHERE name = 'heard'").fetchone()[0]:
+            return []
         return [step for (step,) in kept.execute("SELECT step FROM heard WHERE NOT current ORDER BY rowid")]
