@@ -39,8 +39,8 @@ TOPIC = "updates.items"
 
 def main() -> None:
     quick = arguments(__doc__ or "").quick
-    items, queries, batches = (10_000, 100, 4) if quick else (100_000, 1_000, 20)
-    cases = [(5_000, 1), (5_000, 10)] if quick else [(10_000, 1), (50_000, 1), (50_000, 10), (300_000, 10)]
+    items, queries, batches = (10_000, 100, 4) if quick else (100_000, 1_000, 10)
+    cases = [(5_000, 1), (5_000, 10)] if quick else [(10_000, 1), (50_000, 10), (300_000, 10)]
     spark = session("local[2]", app="throughput")
     figures = []
     for batch_rows, moments in cases:
