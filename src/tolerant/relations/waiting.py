@@ -23,22 +23,24 @@ class Waiting:
     def __init__(self, columns: tuple[Column, ...], latency: int, lease: int) -> None:
         self._columns, self._latency, self._lease = columns, latency, lease
         self.horizon: int | None = None
-        self._arrived = no_changes(columns)  # since the last clock row
+        self._arrived: list[Changes] = []  # since the last clock row; there may be very many, after a downtime
         self._waiting = no_changes(columns)
 
     def add(self, changes: Changes) -> Changes:
         """Take changes that have just been read; those that are late come back, to be applied at the horizon."""
         late = changes.at <= self.horizon if self.horizon is not None else np.zeros(len(changes), np.bool_)
-        self._arrived = together([self._arrived, changes.take(~late)])
+        if not late.all():
+            self._arrived.append(changes.take(~late))
         found = changes.take(late)
         return moved(in_order(found), self.horizon) if self.horizon is not None else found
 
     def tick(self, at: int) -> tuple[Changes, Changes]:
         """A clock row: the changes whose time has come, in order, and those too far ahead of it ever to be used."""
-        future = self._arrived.at > at + self._lease
-        ahead = self._arrived.take(future)
-        waiting = together([self._waiting, self._arrived.take(~future)])
-        self._arrived = no_changes(self._columns)
+        arrived = together([no_changes(self._columns), *self._arrived])
+        self._arrived = []
+        future = arrived.at > at + self._lease
+        ahead = arrived.take(future)
+        waiting = together([self._waiting, arrived.take(~future)])
         self.horizon = max(at - self._latency, self.horizon if self.horizon is not None else at - self._latency)
         due = waiting.at <= self.horizon
         self._waiting = waiting.take(~due)
@@ -47,14 +49,15 @@ class Waiting:
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
         """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
         arrays: dict[str, NDArray[Any]] = {}
-        for name, changes in (("arrived", self._arrived), ("waiting", self._waiting)):
+        arrived = together([no_changes(self._columns), *self._arrived])
+        for name, changes in (("arrived", arrived), ("waiting", self._waiting)):
             arrays |= {f"{name}.{part}": array for part, array in _arrays(changes).items()}
-        return arrays, [self.horizon, list(self._arrived.sources), list(self._waiting.sources)]
+        return arrays, [self.horizon, list(arrived.sources), list(self._waiting.sources)]
 
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
         """Become what `state` said."""
         self.horizon, arrived, waiting = values
-        self._arrived = _changes(self._columns, arrays, "arrived.", arrived)
+        self._arrived = [_changes(self._columns, arrays, "arrived.", arrived)]
         self._waiting = _changes(self._columns, arrays, "waiting.", waiting)
 
 
