@@ -5,6 +5,7 @@ Named tuples of arrays, so that compiled code takes them whole and a snapshot is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -134,14 +135,16 @@ def blank(kind: type[Arrays], size: int) -> Arrays:
 def grown(arrays: Arrays, size: int) -> Arrays:
     """The same arrays with room for `size` entries."""
     fresh = blank(type(arrays), size)
-    for old, new in zip(arrays, fresh, strict=True):
+    pairs: Iterable[tuple[Any, Any]] = zip(arrays, fresh, strict=True)
+    for old, new in pairs:
         new[: len(old)] = old
     return fresh
 
 
 def reset(arrays: Arrays, index: int) -> None:
     """Make one entry what it is at birth."""
-    for name, array in zip(arrays._fields, arrays, strict=True):
+    named: Iterable[tuple[str, Any]] = zip(arrays._fields, arrays, strict=True)
+    for name, array in named:
         array[index] = _INITIAL.get(name, 0)
 
 
