@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OUTPUT = "outputs BINARY"
 """What comes out of a shard: one row, all its outputs packed. A row each would take Spark longer than the core."""
 
-_LIGHT = 8 << 20  # bytes of deltas that are never worth a snapshot: taken again in a second or so
+_LIGHT = 512 << 10  # bytes of deltas that are never worth a snapshot
 _MANY = 1_000  # deltas that take long to take again, however small
 
 
@@ -39,7 +39,8 @@ class _Stamp:
     count: int  # of deltas
 
     def outweighed(self) -> bool:
-        return self.deltas > max(self.snapshot, _LIGHT) or self.count > _MANY
+        # Snapshots are compressed, and take longer to make than their bytes tell.
+        return self.deltas > max(4 * self.snapshot, _LIGHT) or self.count > _MANY
 
 
 class HostProcessor(StatefulProcessor):  # type: ignore[misc]
