@@ -309,3 +309,17 @@ def test_many_subscriptions_are_heard_over_one_reader():
     heard = list(client.changes(many, stop=lambda: next(looks)))
     assert sorted(ranges[many.index(one)][0] for one, _ in heard) == [48, 49, 50]
     assert {change.row["id"] for _, change in heard} == {1}
+
+
+def test_a_table_that_is_dropped_and_created_again_is_empty():
+    shop = Shop(CHEAP)
+    shop.table.insert(id=1, name="a", x=5.0, y=1)
+    shop.tick()
+    for statement in (parse("DROP QUERY cheap"), parse("DROP TABLE stock"), STOCK, CHEAP):
+        send(shop.log, statement)
+    shop.tick()
+    assert len(shop.shard.relation) == 0
+    assert list(Client(shop.log).subscribe("cheap").ready()) == []
+    anew = Shop.born(shop)
+    anew.apply(shop.log.read(TOPICS))
+    assert anew.snapshot() == shop.shard.snapshot()

@@ -46,6 +46,10 @@ class Waiting:
         self._waiting = waiting.take(~due)
         return in_order(waiting.take(due)), ahead
 
+    def clear(self) -> None:
+        """Let go of everything that waits; time stays."""
+        self._arrived, self._waiting = [], no_changes(self._columns)
+
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
         """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
         arrays: dict[str, NDArray[Any]] = {}

@@ -3,9 +3,10 @@
 Everything is a function of the log, as for streams (`specs/0-pipeline.md` §3): changes wait for the horizon and apply
 in the order (at, key, sequence), a late one at once; statements and subscriptions take effect where they stand. A clock
 row counts whoever wrote it: there are no grants that a rival could confuse, and so every pipeline that reads the log,
-also one that starts anew, says the same under the same numbers. What a
-change is to whom is said in `answers.<query>`; the rows that it leaves are in the compacted topic `rows.<table>`, in
-the same transaction, for those who ask for the current answer first.
+also one that starts anew, says the same under the same numbers.
+
+What a change is to whom is said in `answers.<query>`; the rows that it leaves are in the compacted topic
+`rows.<table>`, in the same transaction, for those who ask for the current answer first.
 """
 
 from __future__ import annotations
@@ -135,6 +136,8 @@ class TableShard(Replayed):
     def _statement(self, request: str, statement: Statement) -> None:
         ours = owner_of(statement, self._catalogue) == self._table.name
         outcome = self._catalogue.apply(statement)
+        if outcome.changed and isinstance(statement, Drop) and statement.what == "table":
+            self._forget(statement.name)
         if not ours:
             return
         if outcome.accepted and outcome.changed:
@@ -148,6 +151,18 @@ class TableShard(Replayed):
                 self._selections[name] = Selection(statement, self._table)
             case Drop(what="query", name=name):
                 self._selections.pop(name, None)
+
+    def _forget(self, table: str) -> None:
+        """The table is dropped: one that is created under its name later starts without its rows."""
+        if table != self._table.name:
+            return
+        keys, size = self._relation.keys(), len(self._relation)
+        none = np.zeros(size, np.int64)
+        gone = Changes(none != 0, keys, none, none.astype(np.int32), ("",), none, self._relation.rows())
+        self._changed.append((gone, self._steps + 1 + np.arange(size)))
+        self._steps += size
+        self._relation = Relation(self._table.columns)
+        self._waiting.clear()
 
     def _subscribe(self, payload: bytes) -> None:
         try:
