@@ -1,0 +1,100 @@
+"""Which row or subscription an id stands for: a dense number, its slot, for each id that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.notifications.arguments import Integers
+
+
+class Identifiers:
+    """Any hashable ids; the slots of ids that went are given to those that come.
+
+    >>> known = Identifiers()
+    >>> known.add("a"), known.add("b"), known.remove("a"), known.add("c")
+    (0, 1, 0, 0)
+    """
+
+    def __init__(self) -> None:
+        self._slots: dict[Hashable, int] = {}
+        self._ids: list[Hashable] = []
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def room(self) -> int:
+        """How many slots have been given, those that are free again included."""
+        return len(self._ids)
+
+    def slot(self, id: Hashable) -> int | None:
+        """The slot of an id, None if it is not there."""
+        return self._slots.get(id)
+
+    def add(self, id: Hashable) -> int:
+        """The slot of a new id."""
+        if id != id:
+            raise ValueError("id must equal itself, got NaN")
+        if self._free:
+            slot = self._free.pop()
+            self._ids[slot] = id
+        else:
+            slot = len(self._ids)
+            self._ids.append(id)
+        self._slots[id] = slot
+        return slot
+
+    def remove(self, id: Hashable) -> int:
+        """Forget an id that is there; the slot it had."""
+        slot = self._slots.pop(id)
+        self._ids[slot] = None
+        self._free.append(slot)
+        return slot
+
+    def slots(self, ids: Sequence[Hashable]) -> Integers:
+        """The slots of many ids; −1 where one is not there."""
+        return np.fromiter(map(self._slots.get, ids, repeat(-1)), np.int64, len(ids))
+
+    def slots_or_new(self, ids: Sequence[Hashable]) -> Integers:
+        """The slots of many ids; those that were not there are now."""
+        found = self.slots(ids)
+        for at in np.flatnonzero(found < 0).tolist():
+            slot = self._slots.get(ids[at])
+            found[at] = self.add(ids[at]) if slot is None else slot
+        return found
+
+    def load(self, ids: Sequence[Hashable]) -> None:
+        """Start with these ids, in slots 0, 1, …"""
+        slots = dict(zip(ids, range(len(ids)), strict=True))
+        if len(slots) != len(ids):
+            seen: set[Hashable] = set()
+            twice = next(id for id in ids if id in seen or seen.add(id))  # type: ignore[func-returns-value]
+            raise ValueError(f"ids must differ, got {twice!r} twice")
+        self._slots, self._ids, self._free = slots, list(ids), []
+
+    def all(self) -> tuple[list[Hashable], Integers]:
+        """All ids and their slots."""
+        return list(self._slots), np.fromiter(self._slots.values(), np.int64, len(self._slots))
+
+
+def listed(ids: Any) -> list[Hashable]:
+    """Ids given as an array or any sequence, as plain Python values."""
+    return ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+
+
+def id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
+    """Ids as int64[n] if all of them are such integers, otherwise as objects."""
+    ids = list(ids)
+    if all(type(id) is int for id in ids):
+        try:
+            return np.array(ids, np.int64)
+        except OverflowError:
+            pass
+    array = np.empty(len(ids), object)
+    array[:] = ids
+    return array
