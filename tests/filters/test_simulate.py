@@ -18,12 +18,17 @@ TOTAL = Aggregate.over("total", "sum", TWO.items, within=1.5)
 
 @pytest.mark.parametrize(
     ("policy", "updates", "grants", "widths"),
-    [("exact", 20, 0, [0, 0]), ("uniform", 10, 0, [1.5, 1.5]), ("adaptive", 10, 2, [2.04, 0.96])],
+    [
+        ("exact", 20, 0, [0, 0]),
+        ("uniform", 10, 0, [1.5, 1.5]),
+        ("optimal", 10, 0, [1.8405, 1.1595]),
+        ("adaptive", 10, 2, [2.04, 0.96]),
+    ],
 )
 def test_the_worked_example(policy, updates, grants, widths):
     run = simulate(TWO, [TOTAL], policy, period=5, shrink=0.2)
     assert (run.updates, run.grants, run.cost, run.violations) == (updates, grants, updates + grants, 0)
-    np.testing.assert_allclose(run.widths, widths)
+    np.testing.assert_allclose(run.widths, widths, rtol=1e-4)
     assert run.updates_by_item.sum() == updates
     assert run.grants_by_item.tolist() == [grants, 0]
 
@@ -87,7 +92,8 @@ def test_odd_inputs_keep_every_promise(policy, values, within):
     ]
     run = simulate(trace, queries, policy, period=3)
     assert run.violations == 0
-    assert (run.updates, run.grants) == twin(trace, queries, policy, period=3)[:2] or policy == "adaptive"
+    if policy in ("exact", "uniform"):
+        assert (run.updates, run.grants) == twin(trace, queries, policy, period=3)[:2]
 
 
 def test_thousands_of_rows_on_the_same_items():
@@ -111,7 +117,7 @@ def test_unqueried_items_never_send():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"policy": "optimal"}, "choose one of exact, uniform, adaptive"),
+        ({"policy": "none"}, "choose one of exact, uniform, optimal, adaptive, predictive"),
         ({"policy": "nonsense"}, "'nonsense' is not available"),
         ({"period": 0}, "period"),
         ({"period": 2.5}, "period"),
@@ -181,7 +187,13 @@ def workloads(draw):
 
 
 @settings(deadline=None)
-@given(workloads(), st.sampled_from(POLICIES), st.integers(1, 7), st.sampled_from([0.0, 0.05, 0.5]), st.integers(0, 9))
+@given(
+    workloads(),
+    st.sampled_from(["exact", "uniform", "adaptive"]),
+    st.integers(1, 7),
+    st.sampled_from([0.0, 0.05, 0.5]),
+    st.integers(0, 9),
+)
 @example((TWO, [TOTAL]), "adaptive", 5, 0.2, 0)
 def test_equals_the_slow_twin_to_the_message_and_breaks_no_promise(workload, policy, period, shrink, seed):
     trace, queries = workload
@@ -194,3 +206,9 @@ def test_equals_the_slow_twin_to_the_message_and_breaks_no_promise(workload, pol
         return
     assert (run.updates, run.grants) == (updates, grants)
     np.testing.assert_allclose(run.widths, widths, rtol=1e-9, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(workloads(), st.sampled_from(["optimal", "predictive"]), st.integers(1, 7))
+def test_the_other_policies_break_no_promise_either(workload, policy, period):
+    assert simulate(*workload, policy, period=period).violations == 0

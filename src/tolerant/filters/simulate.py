@@ -10,7 +10,11 @@ import numpy as np
 from tolerant.filters import allocation
 from tolerant.filters.audit import Promises, Spread, promises_of, spread_out, violations_at
 from tolerant.filters.growth import burden, grow
-from tolerant.filters.rows import RowArrays, Terms, rows_of
+from tolerant.filters.ladder import ladder
+from tolerant.filters.optimal import optimal
+from tolerant.filters.predictive import ends_of, replay_predictive
+from tolerant.filters.prices import known_of, market
+from tolerant.filters.rows import RowArrays, Rows, Terms, rows_of
 from tolerant.filters.state import Floats, Integers
 from tolerant.filters.targets import deviate, improve
 from tolerant.kernels.compiled import compiled
@@ -18,7 +22,7 @@ from tolerant.kernels.random import absorbed, key_of
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
 
-POLICIES = ("exact", "uniform", "adaptive")
+POLICIES = ("exact", "uniform", "optimal", "adaptive", "predictive")
 """The policies that `simulate` knows."""
 
 
@@ -52,8 +56,9 @@ def simulate(
 ) -> Run:
     """Count the messages that `policy` needs to keep every query's promise over the trace.
 
-    policy: "exact" sends every change, "uniform" gives each item of a query the same width, "adaptive" moves width at
-    every boundary to where it saves most.
+    policy: "exact" sends every change, "uniform" gives each item of a query the same width, "optimal" the best fixed
+    ones if items are walks, "adaptive" moves width at every boundary to where it saves most; "predictive" lets sources
+    send where a value goes and what other widths would have sent, and moves width only when that pays.
     period: ticks from one boundary to the next. shrink: the part of its width that an item loses at each, in [0, 1).
     costs: of one message of an item, by name (1 where missing) or in the trace's order. Messages of ticks before
     `warmup` are not counted. seed: decides between items of equal deviation.
@@ -61,7 +66,7 @@ def simulate(
     >>> trace = Trace(["fast", "slow"], [[t, t % 2 / 2] for t in range(11)])
     >>> total = Aggregate.over("total", "sum", trace.items, within=1.5)
     >>> [simulate(trace, [total], policy, period=5, shrink=0.2).cost for policy in POLICIES]
-    [20.0, 10.0, 12.0]
+    [20.0, 10.0, 10.0, 12.0, 4.0]
     """
     if policy not in POLICIES:
         raise ValueError(f"policy {policy!r} is not available; choose one of {', '.join(POLICIES)}")
@@ -69,23 +74,56 @@ def simulate(
     charge = _costs(costs, trace.items)
     terms = _terms(queries, trace.items)
     rows = rows_of(terms, len(trace.items))
-    widths = allocation.exact(rows) if policy == "exact" else allocation.uniform(rows)
     values = trace.filled()
     first, centres = _first_readings(values)
-    updates, grants, violations = _replay(
-        values,
-        centres,
-        widths,
-        rows.arrays,
-        promises_of(terms, first),
-        charge,
-        int(period) if policy == "adaptive" else 0,
-        float(shrink),
-        int(warmup),
-        key_of(seed, 0),
-    )
+    widths = _first_widths(policy, rows, values, charge)
+    promises = promises_of(terms, first)
+    if policy == "predictive":
+        updates, grants, violations = _predict(values, widths, rows, promises, charge, first, int(period), int(warmup))
+    else:
+        boundaries = int(period) if policy == "adaptive" else 0
+        updates, grants, violations = _replay(
+            values,
+            centres,
+            widths,
+            rows.arrays,
+            promises,
+            charge,
+            boundaries,
+            float(shrink),
+            int(warmup),
+            key_of(seed, 0),
+        )
     cost = float(charge @ (updates + grants))
     return Run(int(updates.sum()), int(grants.sum()), cost, int(violations), widths, updates, grants)
+
+
+def _first_widths(policy: str, rows: Rows, values: Floats, costs: Floats) -> Floats:
+    if policy == "exact":
+        return allocation.exact(rows)
+    if policy == "optimal":
+        # Only the steps' ratios matter; scaled, no change or square of one leaves the range of floats.
+        scale = np.nanmax(np.abs(values), initial=0.0) or 1.0
+        changes = np.nan_to_num(np.diff(values / scale, axis=0))
+        return optimal(rows, np.sqrt((changes**2).sum(axis=0) / max(len(changes), 1)), costs)
+    return allocation.uniform(rows)
+
+
+def _predict(
+    values: Floats,
+    widths: Floats,
+    rows: Rows,
+    promises: Promises,
+    costs: Floats,
+    first: Integers,
+    period: int,
+    warmup: int,
+) -> tuple[Integers, Integers, int]:
+    n = len(widths)
+    return replay_predictive(
+        values, first, ends_of(widths), ladder(n), known_of(rows.uniform, costs), market(n), rows.arrays, promises,
+        period, warmup,
+    )  # fmt: skip
 
 
 @compiled

@@ -1,0 +1,87 @@
+"""Rate curves: what an item would send at every width, measured by its ladder and carried by its updates
+(`specs/1-filters.md` §5.1).
+
+A report is two curves over the rungs, updates a tick: over the item's life, and now. It travels as a byte a rung: the
+negative binary logarithm in eighths, which is good to 4 %.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.filters.ladder import LONG, RUNGS, SHORT, Ladder
+from tolerant.filters.state import Floats
+from tolerant.kernels.compiled import compiled
+
+Report = NDArray[np.uint8]
+
+REPORT = 2 * RUNGS
+"""Bytes of a report: the rungs' rates over the item's life, then those of now."""
+
+_WORTH = 6.0
+"""How many observed events an expectation is worth."""
+BEFORE = np.minimum(1.0, np.array([1.0, *(0.02 * 2.0 ** (9 - rung) for rung in range(1, RUNGS))]))
+"""The rates of the rungs before anything is known."""
+_FINENESS = 8.0
+_RATES = 2.0 ** (-np.arange(256) / _FINENESS)
+
+
+@compiled
+def write_report(shadows: Ladder, item: int, out: Report) -> None:
+    """The item's two curves now."""
+    age = float(shadows.age[item])
+    if age == 0.0:
+        for rung in range(RUNGS):
+            out[rung] = out[RUNGS + rung] = _code(BEFORE[rung])
+        return
+    long, short = (1.0 - LONG**age) / (1.0 - LONG), (1.0 - SHORT**age) / (1.0 - SHORT)
+    n = s = f = life = now = 0.0
+    for rung in range(RUNGS):
+        narrower_n, narrower_s, narrower_f = n, s, f
+        count = shadows.fired[item, rung]
+        if rung == 0:
+            n = count + 0.5
+            s = _weigh(n * long / age, shadows.lately[item, 0])
+            f = _weigh(s * short / long, shadows.now[item, 0])
+            life, now = min(n / age, 1.0), min(f / short, 1.0)
+        else:
+            # A walk halves its rate per rung; a change seen on the narrower rung is expected here too.
+            n = _weigh(narrower_n if rung == 1 else narrower_n / 2.0, count)
+            s = _weigh(narrower_s / narrower_n * n, shadows.lately[item, rung])
+            f = _weigh(narrower_f / narrower_s * s, shadows.now[item, rung])
+            life, now = min(n / age, life), min(f / short, now)
+        out[rung], out[RUNGS + rung] = _code(life), _code(now)
+
+
+@compiled
+def _weigh(expected: float, observed: float) -> float:
+    return expected * (_WORTH + observed) / (_WORTH + expected)
+
+
+@compiled
+def _code(rate: float) -> np.uint8:
+    return np.uint8(min(255.0, np.rint(-_FINENESS * np.log2(rate))))
+
+
+@compiled
+def read_report(report: Report, life: Floats, now: Floats) -> None:
+    """The curves of a report, updates a tick, into float64[rungs] each."""
+    for rung in range(RUNGS):
+        life[rung] = _RATES[report[rung]]
+        now[rung] = _RATES[report[RUNGS + rung]]
+
+
+@compiled
+def rate_at(curve: Floats, unit: float, width: float) -> float:
+    """The rate of a curve over the rungs at any width: geometric between rungs, linear below the first, ∝ W⁻² beyond
+    the last."""
+    if width <= 0.0 or unit <= 0.0:
+        return curve[0]
+    place = 2.0 * np.log2(width / unit) + 9.0
+    if place <= 1.0:
+        return curve[0] + (curve[1] - curve[0]) * (width / (unit / 16.0))
+    if place >= RUNGS - 1:
+        return curve[RUNGS - 1] * (16.0 * unit / width) ** 2
+    rung = int(place)
+    return curve[rung] * (curve[rung + 1] / curve[rung]) ** (place - rung)

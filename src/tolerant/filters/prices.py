@@ -1,0 +1,230 @@
+"""What width is worth: prices on the rows' room, and the width that every item would buy (`specs/1-filters.md` §5.1).
+
+Every item has a curve of what it would send at each width. At a price, it takes the width at which messages and room
+together cost least; giving up on a hopeless item (width 0) is right. Prices are such that the rows are just full.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tolerant.filters.curves import BEFORE, rate_at
+from tolerant.filters.ladder import RUNGS
+from tolerant.filters.rows import RowArrays
+from tolerant.filters.state import Floats, Integers
+from tolerant.kernels.compiled import compiled
+
+_LASTS = 200.0
+"""Ticks that what is seen now lasts."""
+_QUARTERS = 4 * 8 + 1
+"""Widths that a target is chosen from: quarter octaves over eight octaves, beside 0 and the cap."""
+_BISECTIONS = 30
+_ROUNDS = 30
+
+
+class Known(NamedTuple):
+    """What plans are made from, an entry an item. Ticks count from any beginning."""
+
+    unit: Floats
+    cost: Floats
+    life: Floats  # float64[items, rungs], updates a tick
+    now: Floats
+    reported: Integers  # the tick of the report
+    age: Integers  # ticks that the report covers
+    widened: Integers  # the tick of the last growth
+    narrowed: Integers  # and of the last tightening
+
+
+class Market(NamedTuple):
+    """Room to find prices in, an entry an item; made once."""
+
+    curve: Floats  # float64[items, rungs]: the rates expected over the horizon
+    corners: Integers  # how many corners the hull of cost over width has; 0: not adaptable
+    width: Floats  # float64[items, corners]
+    spend: Floats  # what the item sends at that width, cost a tick
+    target: Floats  # the width that it should have
+    price: Floats  # of a unit of its width
+    best: Floats  # targets of the cheapest round so far
+
+
+def known_of(unit: Floats, cost: Floats) -> Known:
+    """Nothing is known of these items yet but what any item is expected to send."""
+    n = len(unit)
+    curves = [np.tile(BEFORE, (n, 1)) for _ in range(2)]
+    return Known(unit, cost, *curves, *(np.zeros(n, np.int64) for _ in range(4)))
+
+
+def market(items: int) -> Market:
+    """Room for so many items."""
+    hulls = [np.zeros((items, _QUARTERS + 2)) for _ in range(2)]
+    flat = [np.zeros(items) for _ in range(3)]
+    return Market(np.zeros((items, RUNGS)), np.zeros(items, np.int64), *hulls, *flat)
+
+
+@compiled
+def expect(known: Known, item: int, width: float, tick: int, horizon: float, curve: Floats) -> None:
+    """The rates of an item's rungs expected over a horizon of ticks: as reported, less for silence at `width` since."""
+    share = _LASTS / horizon * (1.0 - np.exp(-horizon / _LASTS))
+    silent = float(tick - known.reported[item])
+    unit, age = known.unit[item], float(known.age[item])
+    x = silent * rate_at(known.now[item], unit, width)
+    y = silent * rate_at(known.life[item], unit, width)
+    now = share * 2.0 / (2.0 + x)
+    life = (1.0 - share) * max(age / max(age + silent, 1.0), 1.0 / (1.0 + y))
+    for rung in range(RUNGS):
+        curve[rung] = now * known.now[item, rung] + life * known.life[item, rung]
+
+
+@compiled
+def find_targets(rows: RowArrays, known: Known, widths: Floats, tick: int, horizon: float, space: Market) -> None:
+    """The width that every adaptable item should have, and the price of its width; widths are those at present."""
+    for item in range(widths.size):
+        space.corners[item] = 0
+        space.target[item] = 0.0
+        if rows.adaptable[item]:
+            expect(known, item, widths[item], tick, horizon, space.curve[item])
+            _find_hull(known, item, rows.caps[item], space)
+    prices = np.zeros(rows.beta.size)
+    for row in rows.alone:
+        prices[row] = _bisect(rows, row, space)
+    if rows.coupled.size:
+        for row in rows.coupled:
+            prices[row] = _bisect(rows, row, space)
+        _settle(rows, known, prices, space)
+    else:
+        _take(rows, prices, space)
+        _fit(rows, space)
+
+
+@compiled
+def _find_hull(known: Known, item: int, cap: float, space: Market) -> None:
+    """The lower hull of cost over width, over the widths that a target may be."""
+    unit, curve, cost = known.unit[item], space.curve[item], known.cost[item]
+    space.width[item, 0], space.spend[item, 0] = 0.0, cost * curve[0]
+    space.corners[item] = 1
+    for step in range(_QUARTERS):
+        width = unit / 16.0 * 2.0 ** (step / 4.0)
+        if width >= cap:
+            break
+        rung = 1 + step // 2
+        rate = curve[rung] if step % 2 == 0 else np.sqrt(curve[rung] * curve[rung + 1])
+        _add_corner(space, item, width, cost * rate)
+    _add_corner(space, item, cap, cost * rate_at(curve, unit, cap))
+
+
+@compiled
+def _add_corner(space: Market, item: int, width: float, spend: float) -> None:
+    """A point to the right of the hull: the corners that are above the line to it go."""
+    widths, spends, corners = space.width[item], space.spend[item], space.corners[item]
+    while corners >= 2:
+        run, fall = widths[corners - 1] - widths[corners - 2], spends[corners - 1] - spends[corners - 2]
+        if fall * (width - widths[corners - 2]) < (spend - spends[corners - 2]) * run:
+            break
+        corners -= 1
+    widths[corners], spends[corners] = width, spend
+    space.corners[item] = corners + 1
+
+
+@compiled
+def _bought(space: Market, item: int, price: float) -> float:
+    """The width that an item takes at a price of a unit of its width."""
+    widths, spends = space.width[item], space.spend[item]
+    low, high = 0, space.corners[item] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if spends[middle] - spends[middle + 1] > price * (widths[middle + 1] - widths[middle]):
+            low = middle + 1
+        else:
+            high = middle
+    return widths[low]
+
+
+@compiled
+def _use(rows: RowArrays, row: int, price: float, space: Market) -> float:
+    used = 0.0
+    for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+        item = rows.items[entry]
+        if space.corners[item]:
+            used += rows.coefficients[entry] * _bought(space, item, price * rows.coefficients[entry])
+    return used
+
+
+@compiled
+def _bisect(rows: RowArrays, row: int, space: Market) -> float:
+    """The least price at which a row, its items being in no other, stays within its room."""
+    if _use(rows, row, 0.0, space) <= rows.beta[row]:
+        return 0.0
+    high = 0.0
+    for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+        item = rows.items[entry]
+        if space.corners[item] > 1:
+            steepest = (space.spend[item, 0] - space.spend[item, 1]) / space.width[item, 1]
+            high = max(high, steepest / rows.coefficients[entry])
+    low = high * 1e-9
+    for _ in range(_BISECTIONS):
+        middle = np.sqrt(low * high)
+        if _use(rows, row, middle, space) <= rows.beta[row]:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@compiled
+def _settle(rows: RowArrays, known: Known, prices: Floats, space: Market) -> None:
+    """Rows that share items: prices rise where a row is over its room and fall where it is under; the targets of the
+    cheapest round."""
+    least = np.inf
+    for turn in range(_ROUNDS):
+        _take(rows, prices, space)
+        power = 1.0 - 0.8 * turn / (_ROUNDS - 1)
+        for row in rows.coupled:
+            used = 0.0
+            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+                used += rows.coefficients[entry] * space.target[rows.items[entry]]
+            prices[row] *= max(used / rows.beta[row], 0.2) ** power
+        _fit(rows, space)
+        spent = _spending(known, space)
+        if spent < least:
+            least = spent
+            space.best[:] = space.target
+    space.target[:] = space.best
+
+
+@compiled
+def _spending(known: Known, space: Market) -> float:
+    total = 0.0
+    for item in range(space.target.size):
+        if space.corners[item]:
+            total += known.cost[item] * rate_at(space.curve[item], known.unit[item], space.target[item])
+    return total
+
+
+@compiled
+def _take(rows: RowArrays, prices: Floats, space: Market) -> None:
+    """Everybody's width and its price, at the rows' prices."""
+    for item in range(space.target.size):
+        if space.corners[item]:
+            price = 0.0
+            for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
+                price += rows.item_coefficients[entry] * prices[rows.item_rows[entry]]
+            space.price[item] = price
+            space.target[item] = _bought(space, item, price)
+
+
+@compiled
+def _fit(rows: RowArrays, space: Market) -> None:
+    """Scale the targets, up or down, by the least β / Σ a·W of each item's rows; no cap is passed."""
+    factor = np.full(space.target.size, np.inf)
+    for row in range(rows.beta.size):
+        used = 0.0
+        for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+            used += rows.coefficients[entry] * space.target[rows.items[entry]]
+        if used > 0.0:
+            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+                factor[rows.items[entry]] = min(factor[rows.items[entry]], rows.beta[row] / used)
+    for item in range(space.target.size):
+        if space.corners[item] and factor[item] < np.inf:
+            space.target[item] = min(space.target[item] * factor[item], rows.caps[item])
