@@ -1,0 +1,215 @@
+"""Which select joins a row touches, by each method (specs/5-joins.md §2.7). One kernel takes a whole batch of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.joins.arrays import Floats, Integers
+from tolerant.joins.bisection import START, first_above, first_at_least, gallop_above, gallop_at_least, gallop_back
+from tolerant.joins.boxes import Forest
+from tolerant.joins.output import Found
+from tolerant.joins.ranges import next_holding
+from tolerant.joins.rows import slice_of
+from tolerant.joins.select_index import SelectIndex, Selections
+from tolerant.kernels.compiled import compiled
+
+METHODS = ("ssi", "select-first", "join-first", "scan", "hotspot", "auto")
+SSI, SELECT_FIRST, JOIN_FIRST, SCAN, HOTSPOT, AUTO = range(6)
+
+
+@compiled
+def search_selections(
+    a_values: Floats, b_values: Floats, first: int, bs: Floats, cs: Floats, main: SelectIndex, side: SelectIndex,
+    method: int, costs: Floats, found: Found, ends: Integers, chosen: Integers,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Search events from `first` on until the buffer is full; gives back what `search_bands` does."""
+    used = START
+    estimates = np.empty(5)
+    parts = 2 if len(side.ids) else 1  # a loop, not two calls: what is compiled stays half as large
+    for event in range(first, len(a_values)):
+        a = a_values[event]
+        start, stop = slice_of(bs, b_values[event])
+        taken = method
+        before = used
+        if start < stop:
+            if method == AUTO:
+                estimates[:] = 0.0
+                for part in range(parts):
+                    select_costs(a, stop - start, side if part else main, costs, estimates)
+                taken = int(np.argmin(estimates))
+            for part in range(parts):
+                index = side if part else main
+                if taken == JOIN_FIRST:
+                    used = _join_first(a, cs, start, stop, index.tiles, found, used)
+                    continue
+                if taken in (SSI, HOTSPOT):
+                    used = _groups(a, cs, start, stop, index, taken == HOTSPOT, found, used)
+                for hot in range(2 if taken in (SCAN, SELECT_FIRST) else (1 if taken == HOTSPOT else 0)):
+                    ranges = index.warm if hot else index.cold
+                    if taken == SCAN:
+                        used = _scan(a, cs, start, stop, ranges, found, used)
+                    else:
+                        used = _select_first(a, cs, start, stop, ranges, found, used)
+        elif method == AUTO:
+            taken = JOIN_FIRST  # no partner, no work
+        chosen[event] = taken
+        if used > len(found.query):
+            return event, before, used if before == 0 else 0
+        ends[event] = used
+    return len(a_values), used, 0
+
+
+@compiled
+def _groups(
+    a: float, cs: Floats, start: int, stop: int, index: SelectIndex, hot_only: bool, found: Found, used: int
+) -> int:
+    """SJ-SSI: in each group only the partners next to its point decide which queries are affected."""
+    # One long function with its arrays taken out first: handing them on costs more than the search itself.
+    box, ids, node, node_starts = index.groups.box, index.groups.id, index.groups.node, index.groups.node_starts
+    points, starts, hot = index.points, index.starts, index.hot
+    query, begins, ends, room = found.query, found.start, found.stop, len(found.query)
+    at = start
+    for g in range(len(points)):
+        root = node_starts[g + 1] - 1
+        if not (node[root, 0] <= a <= node[root, 1]) or (hot_only and not hot[g]):
+            continue
+        at = gallop_at_least(cs, at, stop, 0.0, points[g])
+        has_left, has_right = at > start, at < stop
+        right = cs[at] if has_right else 0.0
+        left = cs[at - 1] if has_left else 0.0
+        if has_right and right == points[g]:
+            left, has_left = right, True
+        if not ((has_left and node[root, 2] <= left) or (has_right and node[root, 3] >= right)):
+            continue
+        first, size = starts[g], starts[g + 1] - starts[g]
+        i = 0
+        while i < size:
+            # Step over as large a block as begins here and holds nothing.
+            level, block, span = node_starts[g], i >> 3, 8
+            count = (size + 7) >> 3
+            n = level + block
+            if not (
+                node[n, 0] <= a <= node[n, 1]
+                and ((has_left and node[n, 2] <= left) or (has_right and node[n, 3] >= right))
+            ):
+                while block & 7 == 0 and count > 1:
+                    n = level + count + (block >> 3)
+                    if (
+                        node[n, 0] <= a <= node[n, 1]
+                        and ((has_left and node[n, 2] <= left) or (has_right and node[n, 3] >= right))
+                    ):  # fmt: skip
+                        break
+                    level += count
+                    count = (count + 7) >> 3
+                    block >>= 3
+                    span <<= 3
+                i += span
+                continue
+            for k in range(first + i, first + min(i + 8, size)):
+                if box[k, 0] <= a <= box[k, 1] and (
+                    (has_left and box[k, 2] <= left) or (has_right and box[k, 3] >= right)
+                ):
+                    begin = end = at
+                    if at > start and box[k, 2] <= cs[at - 1]:
+                        begin = gallop_back(cs, start, at - 1, 0.0, box[k, 2])
+                    if has_right and box[k, 3] >= right:
+                        end = gallop_above(cs, at + 1, stop, 0.0, box[k, 3])
+                    if used < room:
+                        query[used], begins[used], ends[used] = ids[k], begin, end
+                    used += 1
+            i += 8
+    return used
+
+
+@compiled
+def _select_first(a: float, cs: Floats, start: int, stop: int, ranges: Selections, found: Found, used: int) -> int:
+    """SJ-SelectFirst: the queries that select the row, then the c range of each among its partners."""
+    low, high, tree, c_low, c_high, ids = (
+        ranges.low, ranges.high, ranges.tree, ranges.c_low, ranges.c_high, ranges.id,
+    )  # fmt: skip
+    query, begins, ends, room = found.query, found.start, found.stop, len(found.query)
+    prefix = first_above(low, START, len(low), 0.0, a)
+    k = next_holding(high, tree, START, prefix, a)
+    while k < prefix:
+        begin = first_at_least(cs, start, stop, 0.0, c_low[k])
+        if begin < stop and cs[begin] <= c_high[k]:
+            if used < room:
+                query[used], begins[used] = ids[k], begin
+                ends[used] = gallop_above(cs, begin + 1, stop, 0.0, c_high[k])
+            used += 1
+        k = next_holding(high, tree, k + 1, prefix, a)
+    return used
+
+
+@compiled
+def _scan(a: float, cs: Floats, start: int, stop: int, ranges: Selections, found: Found, used: int) -> int:
+    """NAIVE: every query: a test of a, then its c range among the row's partners."""
+    low, high, c_low, c_high, ids = ranges.low, ranges.high, ranges.c_low, ranges.c_high, ranges.id
+    query, begins, ends, room = found.query, found.start, found.stop, len(found.query)
+    for k in range(len(low)):
+        # The seed joins first, so the search among the partners is made before a is looked at.
+        begin = first_at_least(cs, start, stop, 0.0, c_low[k])
+        if begin < stop and cs[begin] <= c_high[k] and low[k] <= a <= high[k]:
+            if used < room:
+                query[used], begins[used] = ids[k], begin
+                ends[used] = gallop_above(cs, begin + 1, stop, 0.0, c_high[k])
+            used += 1
+    return used
+
+
+@compiled
+def _join_first(a: float, cs: Floats, start: int, stop: int, tiles: Forest, found: Found, used: int) -> int:
+    """SJ-JoinFirst: each partner stabs one R-tree of all rectangles with (c, a)."""
+    box, ids, node, size = tiles.box, tiles.id, tiles.node, len(tiles.id)
+    query, begins, ends, room = found.query, found.start, found.stop, len(found.query)
+    for place in range(start, stop):
+        c = cs[place]
+        i = 0
+        while i < size:
+            level, block, span = 0, i >> 3, 8
+            count = (size + 7) >> 3
+            if not (node[block, 0] <= a <= node[block, 1] and node[block, 2] <= c <= node[block, 3]):
+                while block & 7 == 0 and count > 1:
+                    n = level + count + (block >> 3)
+                    if node[n, 0] <= a <= node[n, 1] and node[n, 2] <= c <= node[n, 3]:
+                        break
+                    level += count
+                    count = (count + 7) >> 3
+                    block >>= 3
+                    span <<= 3
+                i += span
+                continue
+            for k in range(i, min(i + 8, size)):
+                if box[k, 0] <= a <= box[k, 1] and box[k, 2] <= c <= box[k, 3]:
+                    if used < room:
+                        query[used], begins[used], ends[used] = ids[k], place, place + 1
+                    used += 1
+            i += 8
+    return used
+
+
+@compiled
+def stabbed(a: float, ranges: Selections) -> int:
+    """How many queries select a: those that begin by a, less those that end before it."""
+    begun = first_above(ranges.low, START, len(ranges.low), 0.0, a)
+    return max(begun - first_at_least(ranges.ends, START, len(ranges.ends), 0.0, a), 0)
+
+
+@compiled
+def select_costs(a: float, partners: int, index: SelectIndex, costs: Floats, out: Floats) -> None:
+    """Add the estimated cost of each method, without the slice's lookup and the output, to `out` (§2.8); microseconds.
+
+    `costs` are those of `Costs.array`, in its order.
+    """
+    n = len(index.ids)
+    if n == 0:
+        return
+    cold = len(index.cold.id)
+    k_cold = stabbed(a, index.cold)
+    k_all = k_cold + stabbed(a, index.warm)
+    search = np.log(1.0 + partners)
+    out[SSI] += costs[8] * index.roots[1]
+    out[SELECT_FIRST] += costs[5] * np.log(n + 1.0) + costs[6] * k_all * search
+    out[JOIN_FIRST] += costs[1] * partners * np.sqrt(n)
+    out[SCAN] += costs[3] * n * search
+    out[HOTSPOT] += costs[8] * index.roots[0] + costs[9] * np.log(cold + 1.0) + costs[10] * k_cold * search

@@ -1,0 +1,85 @@
+"""Statistics that are kept up to date by addition, for deciding where the exact ones are out of reach (specs §2.8)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.joins import checks
+from tolerant.joins.arrays import Floats
+
+
+class Coverage:
+    """How many ranges contain a value, estimated: a range adds to each bucket the share of the bucket it covers.
+
+    >>> selecting = Coverage(0, 8, 4)
+    >>> selecting.add(1, 7), selecting.add(2.5, 4)
+    (None, None)
+    >>> selecting.heights.tolist(), selecting.estimate(3)
+    ([0.5, 1.75, 1.0, 0.5], 1.75)
+    """
+
+    def __init__(self, low: float, high: float, buckets: int = 100) -> None:
+        self._edges = _edges(low, high, buckets)
+        self.heights: Floats = np.zeros(buckets)
+
+    def add(self, low: float, high: float) -> None:
+        """A range has come."""
+        self.heights += self._shares(low, high)
+
+    def remove(self, low: float, high: float) -> None:
+        """A range has gone."""
+        self.heights -= self._shares(low, high)
+
+    def estimate(self, x: float) -> float:
+        """About how many ranges contain x; 0 outside."""
+        return float(self.heights[at]) if (at := _bucket(self._edges, x)) >= 0 else 0.0
+
+    def _shares(self, low: float, high: float) -> Floats:
+        low, high = checks.interval("low", "high", low, high)
+        covered = np.minimum(self._edges[1:], high) - np.maximum(self._edges[:-1], low)
+        return np.clip(covered, 0.0, None) / np.diff(self._edges)
+
+
+class Frequencies:
+    """How many rows have a value, estimated from their number in its bucket; values are multiples of `grain`.
+
+    >>> partners = Frequencies(0, 100, 10)
+    >>> for b in (41, 42, 42, 47, 49):
+    ...     partners.add(b)
+    >>> partners.estimate(42)
+    0.5
+    """
+
+    def __init__(self, low: float, high: float, buckets: int = 100, *, grain: float = 1.0) -> None:
+        self._edges = _edges(low, high, buckets)
+        self._per_bucket = max((high - low) / buckets / grain, 1.0)
+        self.counts: Floats = np.zeros(buckets)
+
+    def add(self, value: float) -> None:
+        """A row has come."""
+        if (at := _bucket(self._edges, value)) >= 0:
+            self.counts[at] += 1
+
+    def remove(self, value: float) -> None:
+        """A row has gone."""
+        if (at := _bucket(self._edges, value)) >= 0:
+            self.counts[at] -= 1
+
+    def estimate(self, value: float) -> float:
+        """About how many rows have this value; 0 outside."""
+        return float(self.counts[at] / self._per_bucket) if (at := _bucket(self._edges, value)) >= 0 else 0.0
+
+
+def _edges(low: float, high: float, buckets: int) -> Floats:
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"low must be below high, both finite, got {low} and {high}")
+    if buckets < 1:
+        raise ValueError(f"buckets must be at least 1, got {buckets}")
+    return np.linspace(low, high, buckets + 1)
+
+
+def _bucket(edges: Floats, x: float) -> int:
+    """Which bucket holds x, the last one closed; −1: none."""
+    if not edges[0] <= x <= edges[-1]:
+        return -1
+    return min(int(np.searchsorted(edges, x, side="right")) - 1, len(edges) - 2)
