@@ -41,6 +41,7 @@ def best_plan(
     rows: RowArrays,
     known: Known,
     widths: Floats,
+    movable: Flags,
     tick: int,
     last: int,
     spent: float,
@@ -49,7 +50,8 @@ def best_plan(
 ) -> Plan:
     """The plan that saves most at `tick`; one without moves and worth 0 if none pays.
 
-    widths: the present ones, whose rows must not be over. last: the tick of the plan before. spent, received: the cost
+    widths: those that must be reckoned with now, infinite where unknown. movable: the adaptable items whose width is
+    known to be just that. last: the tick of the plan before. spent, received: the cost
     of all plans so far, and of all updates.
     """
     best = Plan(np.full(widths.size, np.nan), 0.0, 0.0)
@@ -59,7 +61,7 @@ def best_plan(
     recent, long = max(_SHORT, tick - last), min(_LONG, tick)
     for horizon in (recent, long):
         if horizon == recent or long > 1.5 * recent:
-            find_targets(rows, known, widths, tick, float(horizon), space)
+            find_targets(rows, known, widths, movable, tick, float(horizon), space)
             best = _choose(rows, known, widths, tick, last, float(horizon), allowed, space, best)
     return best
 

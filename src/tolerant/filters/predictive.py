@@ -75,7 +75,7 @@ def replay_predictive(
         news, received = counted.received.sum() > received, counted.received.sum()
         tick = stop - 1
         if news and tick % period == 0:
-            plan = best_plan(rows, known, ends.width, tick, last, spent, received, space)
+            plan = best_plan(rows, known, ends.width, rows.adaptable, tick, last, spent, received, space)
             if plan.worth > 0.0:
                 last, spent = tick, spent + plan.cost
                 _tighten(plan, values[tick], tick, ends, shadows, known, centres[tick - start], counted)

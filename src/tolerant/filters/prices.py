@@ -13,7 +13,7 @@ import numpy as np
 from tolerant.filters.curves import BEFORE, rate_at
 from tolerant.filters.ladder import RUNGS
 from tolerant.filters.rows import RowArrays
-from tolerant.filters.state import Floats, Integers
+from tolerant.filters.state import Flags, Floats, Integers
 from tolerant.kernels.compiled import compiled
 
 _LASTS = 200.0
@@ -78,24 +78,41 @@ def expect(known: Known, item: int, width: float, tick: int, horizon: float, cur
 
 
 @compiled
-def find_targets(rows: RowArrays, known: Known, widths: Floats, tick: int, horizon: float, space: Market) -> None:
-    """The width that every adaptable item should have, and the price of its width; widths are those at present."""
+def find_targets(
+    rows: RowArrays, known: Known, widths: Floats, movable: Flags, tick: int, horizon: float, space: Market
+) -> None:
+    """The width that every movable item should have, and the price of its width; widths are those at present, of the
+    others those that must be reckoned with.
+    """
     for item in range(widths.size):
         space.corners[item] = 0
         space.target[item] = 0.0
-        if rows.adaptable[item]:
+        if movable[item]:
             expect(known, item, widths[item], tick, horizon, space.curve[item])
             _find_hull(known, item, rows.caps[item], space)
+    room = _rooms(rows, widths, movable)
     prices = np.zeros(rows.beta.size)
     for row in rows.alone:
-        prices[row] = _bisect(rows, row, space)
+        prices[row] = _bisect(rows, row, room[row], space)
     if rows.coupled.size:
         for row in rows.coupled:
-            prices[row] = _bisect(rows, row, space)
-        _settle(rows, known, prices, space)
+            prices[row] = _bisect(rows, row, room[row], space)
+        _settle(rows, known, room, prices, space)
     else:
         _take(rows, prices, space)
-        _fit(rows, space)
+        _fit(rows, room, space)
+
+
+@compiled
+def _rooms(rows: RowArrays, widths: Floats, movable: Flags) -> Floats:
+    """What the items that cannot be moved leave of each row."""
+    room = rows.beta.copy()
+    for row in range(room.size):
+        for entry in range(rows.indptr[row], rows.indptr[row + 1]):
+            if not movable[rows.items[entry]]:
+                room[row] -= rows.coefficients[entry] * widths[rows.items[entry]]
+        room[row] = max(room[row], 0.0)
+    return room
 
 
 @compiled
@@ -152,9 +169,9 @@ def _use(rows: RowArrays, row: int, price: float, space: Market) -> float:
 
 
 @compiled
-def _bisect(rows: RowArrays, row: int, space: Market) -> float:
+def _bisect(rows: RowArrays, row: int, room: float, space: Market) -> float:
     """The least price at which a row, its items being in no other, stays within its room."""
-    if _use(rows, row, 0.0, space) <= rows.beta[row]:
+    if _use(rows, row, 0.0, space) <= room:
         return 0.0
     high = 0.0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
@@ -165,7 +182,7 @@ def _bisect(rows: RowArrays, row: int, space: Market) -> float:
     low = high * 1e-9
     for _ in range(_BISECTIONS):
         middle = np.sqrt(low * high)
-        if _use(rows, row, middle, space) <= rows.beta[row]:
+        if _use(rows, row, middle, space) <= room:
             high = middle
         else:
             low = middle
@@ -173,7 +190,7 @@ def _bisect(rows: RowArrays, row: int, space: Market) -> float:
 
 
 @compiled
-def _settle(rows: RowArrays, known: Known, prices: Floats, space: Market) -> None:
+def _settle(rows: RowArrays, known: Known, room: Floats, prices: Floats, space: Market) -> None:
     """Rows that share items: prices rise where a row is over its room and fall where it is under; the targets of the
     cheapest round."""
     least = np.inf
@@ -184,8 +201,9 @@ def _settle(rows: RowArrays, known: Known, prices: Floats, space: Market) -> Non
             used = 0.0
             for entry in range(rows.indptr[row], rows.indptr[row + 1]):
                 used += rows.coefficients[entry] * space.target[rows.items[entry]]
-            prices[row] *= max(used / rows.beta[row], 0.2) ** power
-        _fit(rows, space)
+            if room[row] > 0.0:
+                prices[row] *= max(used / room[row], 0.2) ** power
+        _fit(rows, room, space)
         spent = _spending(known, space)
         if spent < least:
             least = spent
@@ -215,8 +233,8 @@ def _take(rows: RowArrays, prices: Floats, space: Market) -> None:
 
 
 @compiled
-def _fit(rows: RowArrays, space: Market) -> None:
-    """Scale the targets, up or down, by the least β / Σ a·W of each item's rows; no cap is passed."""
+def _fit(rows: RowArrays, room: Floats, space: Market) -> None:
+    """Scale the targets, up or down, by the least room / Σ a·W of each item's rows; no cap is passed."""
     factor = np.full(space.target.size, np.inf)
     for row in range(rows.beta.size):
         used = 0.0
@@ -224,7 +242,7 @@ def _fit(rows: RowArrays, space: Market) -> None:
             used += rows.coefficients[entry] * space.target[rows.items[entry]]
         if used > 0.0:
             for entry in range(rows.indptr[row], rows.indptr[row + 1]):
-                factor[rows.items[entry]] = min(factor[rows.items[entry]], rows.beta[row] / used)
+                factor[rows.items[entry]] = min(factor[rows.items[entry]], room[row] / used)
     for item in range(space.target.size):
         if space.corners[item] and factor[item] < np.inf:
             space.target[item] = min(space.target[item] * factor[item], rows.caps[item])
