@@ -1,0 +1,38 @@
+"""Planning: which aggregator answers which part of a query, and how precisely.
+
+A network of aggregators holds copies of items, each within some bound. A query is split into parts so that the client's
+answer is always within the tolerance and few messages reach it: parts whose items cancel, bounds where they save most.
+`plan` chooses, `simulate` counts; `PartServer` and `PlanClient` are the two ends of a part at run time, and `Planner`
+keeps the plans of a stream good while items change their ways and aggregators come and go.
+"""
+
+from tolerant.planning.allocation import allocate
+from tolerant.planning.dynamics import Dynamics
+from tolerant.planning.explain import Explanation
+from tolerant.planning.heuristics import HEURISTICS, plan, plan_many, plan_with
+from tolerant.planning.network import Network
+from tolerant.planning.network_file import parse_network
+from tolerant.planning.plans import Part, Plan, Unsatisfiable
+from tolerant.planning.running import RunningDynamics
+from tolerant.planning.simulate import Run, simulate
+from tolerant.planning.sketch import CosineSketch, cosine_between
+
+__all__ = [
+    "HEURISTICS",
+    "CosineSketch",
+    "Dynamics",
+    "Explanation",
+    "Network",
+    "Part",
+    "Plan",
+    "Run",
+    "RunningDynamics",
+    "Unsatisfiable",
+    "allocate",
+    "cosine_between",
+    "parse_network",
+    "plan",
+    "plan_many",
+    "plan_with",
+    "simulate",
+]

@@ -1,0 +1,183 @@
+"""The greedy frame: the best part first, then the best of what is left (`specs/3-planning.md` §2.6, Fig. 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.kernels.compiled import compiled
+from tolerant.kernels.random import bits_at
+from tolerant.planning.arrays import SLACK, Flags, Floats, Integers
+from tolerant.planning.problem import Problem, moments_of, roughness_of
+
+RANDOM, MIN_COST, MAX_GAIN, MAX_GAIN_RELATIVE, GIVEN_BOUNDS = range(5)
+"""The rules by which a part is chosen."""
+
+TIE = 1e-9
+"""Scores this near to the best are as good as it."""
+
+
+@compiled
+def choose(problem: Problem, rule: int, alpha: float, limits: Floats, key: np.uint64) -> tuple[Integers, Integers]:
+    """Who answers each item, and in which round that was decided; int64[n] both.
+
+    limits: |w|b of each item for GIVEN_BOUNDS, else not looked at. Every item must be served by someone.
+    """
+    m, n = problem.floors.shape
+    members, count = np.empty((m + 1, n), np.int64), np.zeros(m + 1, np.int64)
+    tightest = np.full(n, np.inf)
+    for a in range(m):
+        for i in range(n):
+            if problem.floors[a, i] < np.inf:
+                members[a, count[a]] = i
+                count[a] += 1
+                tightest[i] = min(tightest[i], problem.floors[a, i])
+    for i in range(n):  # last the whole query, by which scores are made dimensionless
+        members[m, i] = i
+    count[m] = n
+    num, den, fresh = np.zeros(m + 1), np.zeros(m + 1), np.full(m + 1, np.inf)
+    apart, weight, floor, strain = np.zeros(m + 1), np.zeros(m + 1), np.zeros(m + 1), np.zeros(m + 1)
+    scores, touched, scale = np.zeros(m + 1), np.ones(m + 1, np.bool_), 1.0
+    owner, decided = np.full(n, -1), np.full(n, -1)
+    turn, left = 0, n
+    while left > 0:
+        for a in range(m, -1, -1):
+            if touched[a] and count[a] > 0:
+                touched[a] = False
+                _add_up(problem, a, members, count, num, den, fresh, apart, weight)
+                if a == m:
+                    scale = np.sqrt(float(num[m] * den[m])) if problem.extreme else apart[m] * weight[m]
+                    continue
+                _strain(problem, rule, a, members, count, tightest, limits, floor, strain)
+                rough = roughness_of(num[a], den[a], apart[a], weight[a]) / scale
+                moved = np.sqrt(max(num[a], 0.0)) / apart[m]
+                scores[a] = _score(rule, alpha, apart[a] / apart[m], moved, rough, strain[a] / problem.within, count[a])
+        best = _drawn(count, bits_at(key, np.uint64(turn))) if rule == RANDOM else _best(scores, floor, count)
+        for k in range(count[best]):
+            owner[members[best, k]] = best
+            decided[members[best, k]] = turn
+        left -= count[best]
+        turn += 1
+        _cover(problem, best, members, count, num, den, touched)
+    return owner, decided
+
+
+@compiled
+def _add_up(
+    problem: Problem,
+    a: int,
+    members: Integers,
+    count: Integers,
+    num: Floats,
+    den: Floats,
+    fresh: Floats,
+    apart: Floats,
+    weight: Floats,
+) -> None:
+    """Make a candidate's sums. Subtracting loses digits where little is left of much: then num and den are added up
+    again, and for a min or max always.
+    """
+    apart[a], weight[a] = 0.0, 0.0
+    for k in range(count[a]):
+        apart[a] += problem.apart[members[a, k]]
+        weight[a] += problem.weight[members[a, k]]
+    if problem.extreme or apart[a] < 0.25 * fresh[a]:
+        num[a], den[a] = moments_of(problem, members[a], count[a])
+        fresh[a] = apart[a]
+
+
+@compiled
+def _strain(
+    problem: Problem,
+    rule: int,
+    a: int,
+    members: Integers,
+    count: Integers,
+    tightest: Floats,
+    limits: Floats,
+    floor: Floats,
+    strain: Floats,
+) -> None:
+    """A candidate's floor, and what of it the rule weighs: X, X − X° for MAX_GAIN, the bound for GIVEN_BOUNDS."""
+    floor[a], strain[a] = 0.0, 0.0
+    for k in range(count[a]):
+        i = members[a, k]
+        here = problem.floors[a, i]
+        floor[a] = max(floor[a], here) if problem.extreme else floor[a] + here
+        if rule == MAX_GAIN:
+            here -= tightest[i]
+        if rule == GIVEN_BOUNDS:
+            here = limits[i]
+        strain[a] += here
+
+
+@compiled
+def _cover(
+    problem: Problem, best: int, members: Integers, count: Integers, num: Floats, den: Floats, touched: Flags
+) -> None:
+    """Take the items of the chosen part out of all candidates, each at the price of the candidate's size."""
+    for k in range(count[best]):
+        i = members[best, k]
+        for a in range(problem.floors.shape[0]):
+            if a == best or problem.floors[a, i] == np.inf:
+                continue
+            touched[a] = True
+            row_num, row_den, at = 0.0, 0.0, 0
+            for place in range(count[a]):
+                j = members[a, place]
+                row_num += problem.motion[i, j]
+                row_den += problem.mixing[i, j]
+                if j == i:
+                    at = place
+            num[a] -= 2.0 * row_num - problem.motion[i, i]
+            den[a] -= 2.0 * row_den - problem.mixing[i, i]
+            for place in range(at, count[a] - 1):
+                members[a, place] = members[a, place + 1]
+            count[a] -= 1
+    count[best] = 0
+
+
+@compiled
+def _score(rule: int, alpha: float, apart: float, moved: float, rough: float, strain: float, size: int) -> float:
+    """The larger the better; from sums over those of the whole query: ties and alpha mean the same for any trace."""
+    if rule == MAX_GAIN:
+        return apart - moved - alpha * strain
+    if rule == MAX_GAIN_RELATIVE:
+        moved = max(moved, 1e-9 * apart)
+        return (apart / moved - 1.0 - alpha * strain / np.cbrt(moved)) / size
+    if rule == MIN_COST:
+        root = np.cbrt(rough)
+        return -(root + alpha * strain / root) / size
+    if rule == GIVEN_BOUNDS:
+        return -rough / (strain**2 * size)
+    return 0.0
+
+
+@compiled
+def _best(scores: Floats, floors: Floats, count: Integers) -> int:
+    """The best score; of the tied the smallest floor, of those the first."""
+    top, floor = -np.inf, np.inf
+    for a in range(scores.size - 1):
+        if count[a] > 0:
+            top = max(top, scores[a])
+    for a in range(scores.size - 1):
+        if count[a] > 0 and scores[a] >= top - TIE:
+            floor = min(floor, floors[a])
+    for a in range(scores.size - 1):
+        if count[a] > 0 and scores[a] >= top - TIE and floors[a] <= floor * (1.0 + SLACK):
+            return a
+    return -1
+
+
+@compiled
+def _drawn(count: Integers, word: np.uint64) -> int:
+    """One of those that have something left, each as likely."""
+    able = 0
+    for a in range(count.size - 1):
+        able += count[a] > 0
+    number = np.int64(word % np.uint64(able))
+    for a in range(count.size - 1):
+        if count[a] > 0:
+            if number == 0:
+                return a
+            number -= 1
+    return -1

@@ -1,0 +1,174 @@
+"""Which aggregator holds which item, how precisely, and from whom it hears it (`specs/3-planning.md` §2.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from tolerant.planning.arrays import Floats, Integers
+
+Bounds = Mapping[str, Mapping[str, float]]
+
+
+class Network:
+    """Aggregators, the items that each serves, and how far its copy may be from the source.
+
+    bounds: {aggregator: {item: within}}; the order breaks ties. parents: {aggregator: parent}, where an item comes from
+    the parent if it serves it, else from the source; a child's bound is never tighter than its parent's.
+
+    >>> network = Network({"D1": {"S1": 0.5, "S3": 0.2}, "D2": {"S1": 1.0, "S2": 0.1}})
+    >>> network.aggregators, network.tightest("S1")
+    (('D1', 'D2'), 0.5)
+    """
+
+    __slots__ = ("_columns", "aggregators", "bounds", "items", "parents", "places")
+
+    aggregators: tuple[str, ...]
+    items: tuple[str, ...]
+    bounds: Mapping[str, Mapping[str, float]]
+    parents: Mapping[str, str]
+    places: Mapping[str, int]
+
+    def __init__(self, bounds: Bounds, parents: Mapping[str, str] | None = None) -> None:
+        held = {str(name): _checked(str(name), served) for name, served in bounds.items()}
+        self.bounds = MappingProxyType({name: MappingProxyType(served) for name, served in held.items()})
+        self.aggregators = tuple(held)
+        self.places = MappingProxyType({name: place for place, name in enumerate(held)})
+        self.items = tuple(dict.fromkeys(item for served in held.values() for item in served))
+        self.parents = MappingProxyType({str(child): str(parent) for child, parent in (parents or {}).items()})
+        self._check_parents()
+        serving: dict[str, list[int]] = {item: [] for item in self.items}
+        for place, served in enumerate(held.values()):
+            for item in served:
+                serving[item].append(place)
+        # By item, so that a query gathers what concerns it and nothing else, however large the network.
+        self._columns: dict[str, tuple[Integers, Floats]] = {
+            item: (np.array(places, np.int64), np.array([held[self.aggregators[p]][item] for p in places]))
+            for item, places in serving.items()
+        }
+
+    def serving(self, item: str) -> tuple[Integers, Floats]:
+        """Who serves the item: places in `aggregators`, and their bounds; both empty if nobody does."""
+        return self._columns.get(item, _NOBODY)
+
+    def tightest(self, item: str) -> float:
+        """The tightest bound at which anyone serves the item; infinite if nobody does."""
+        return float(self.serving(item)[1].min(initial=math.inf))
+
+    def source_of(self, aggregator: str, item: str) -> str | None:
+        """The aggregator that this one has the item from; None: from the source itself."""
+        parent = self.parents.get(aggregator)
+        return parent if parent is not None and item in self.bounds[parent] else None
+
+    def path(self, aggregator: str, item: str) -> tuple[str, ...]:
+        """The aggregators that the item passes, first the one that hears the source, last this one."""
+        found = [aggregator]
+        while (above := self.source_of(found[-1], item)) is not None:
+            found.append(above)
+        return tuple(reversed(found))
+
+    def step(self, aggregator: str, item: str) -> float:
+        """How far its copy may be behind what it is offered: c, or c − c of the parent that the item comes from."""
+        above = self.source_of(aggregator, item)
+        within = self.bounds[aggregator][item]
+        return within if above is None else within - self.bounds[above][item]
+
+    def without(self, *aggregators: str) -> Network:
+        """The network that is left when these are gone; a child goes to its grandparent where that can feed it, else
+        to the source.
+        """
+        for name in aggregators:
+            self._known(name)
+        gone = set(aggregators)
+        bounds = {name: served for name, served in self.bounds.items() if name not in gone}
+        parents: dict[str, str] = {}
+        for child in bounds:
+            above = self._heir(child, gone)
+            if above is not None:
+                parents[child] = above
+        return Network(bounds, parents)
+
+    def joined(self, aggregator: str, served: Mapping[str, float], parent: str | None = None) -> Network:
+        """The network with one more aggregator, or with one that serves other items than before; it comes last."""
+        bounds = {name: items for name, items in self.bounds.items() if name != aggregator}
+        parents = {child: above for child, above in self.parents.items() if child != aggregator}
+        if parent is not None:
+            parents[aggregator] = parent
+        return Network({**bounds, aggregator: served}, parents)
+
+    def without_items(self, items: Iterable[str]) -> Network:
+        """The network that does not serve these items any more."""
+        gone = set(items)
+        return Network(
+            {name: {i: c for i, c in served.items() if i not in gone} for name, served in self.bounds.items()},
+            self.parents,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Network) and (
+            self.aggregators == other.aggregators and self.bounds == other.bounds and self.parents == other.parents
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.aggregators, self.items))
+
+    def __repr__(self) -> str:
+        return f"Network({len(self.aggregators)} aggregators, {len(self.items)} items)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        bounds = {name: dict(served) for name, served in self.bounds.items()}
+        return (Network, (bounds, dict(self.parents)))
+
+    def _heir(self, child: str, gone: set[str]) -> str | None:
+        above = self.parents.get(child)
+        while above is not None and above in gone:
+            above = self.parents.get(above)
+        if above is None or above == self.parents[child]:
+            return above
+        served, held = self.bounds[child], self.bounds[above]
+        return above if all(c >= held.get(item, 0.0) for item, c in served.items()) else None
+
+    def _known(self, name: str) -> None:
+        if name not in self.bounds:
+            raise ValueError(f"no aggregator is called {name!r}; there are {', '.join(self.aggregators) or 'none'}")
+
+    def _check_parents(self) -> None:
+        for child, parent in self.parents.items():
+            for name in (child, parent):
+                if name not in self.bounds:
+                    raise ValueError(f"parents: no aggregator is called {name!r} (parent of {child!r} is {parent!r})")
+            self._check_chain(child)
+            for item, within in self.bounds[child].items():
+                above = self.bounds[parent].get(item, 0.0)
+                if within < above:
+                    raise ValueError(
+                        f"aggregator {child!r} holds {item!r} within {within:g}, tighter than its parent "
+                        f"{parent!r}, which holds it within {above:g}"
+                    )
+
+    def _check_chain(self, start: str) -> None:
+        seen, name = {start}, start
+        while (above := self.parents.get(name)) is not None:
+            if above in seen:
+                raise ValueError(f"parents must not go round in a circle, but {above!r} is above itself")
+            seen.add(above)
+            name = above
+
+
+_NOBODY = (np.zeros(0, np.int64), np.zeros(0))
+
+
+def _checked(aggregator: str, served: Mapping[str, float]) -> dict[str, float]:
+    found = {}
+    for item, within in served.items():
+        if isinstance(within, bool) or not isinstance(within, int | float | np.number):
+            raise ValueError(f"within of {item!r} at aggregator {aggregator!r} must be a number, got {within!r}")
+        if not (math.isfinite(within) and within >= 0):
+            raise ValueError(
+                f"within of {item!r} at aggregator {aggregator!r} must be finite and not negative, got {within}"
+            )
+        found[str(item)] = float(within)
+    return found

@@ -1,0 +1,79 @@
+"""What planning gives: parts, a plan, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tolerant.planning.dynamics import Dynamics
+    from tolerant.planning.explain import Explanation
+    from tolerant.planning.network import Network
+    from tolerant.queries import Aggregate
+
+
+class Unsatisfiable(ValueError):
+    """No plan meets the bound: `tightest` says which bound could be met, or `items` who is served by nobody."""
+
+    def __init__(self, message: str, tightest: float | None = None, items: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.tightest = tightest
+        self.items = items
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Unsatisfiable, (self.args[0], self.tightest, self.items))
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one aggregator answers: Σ weights·items within `within`; `floor` is how far its copies may put it off."""
+
+    aggregator: str
+    weights: Mapping[str, float] = field(hash=False)
+    within: float
+    floor: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weights, MappingProxyType):
+            object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Part, (self.aggregator, dict(self.weights), self.within, self.floor))
+
+    @property
+    def push(self) -> float:
+        """How far the part may drift at the aggregator before it is sent: C − X (§2.2)."""
+        return max(0.0, self.within - self.floor)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Parts that cover every item of the query once and whose bounds add up to at most `query.within`.
+
+    cost: the estimate Z that plans are compared by; proportional to messages, not a number of them. repairs: how many
+    items had to move because the parts that were chosen could not meet the bound. dynamics: what the estimate is of.
+    """
+
+    query: Aggregate
+    network: Network
+    parts: tuple[Part, ...]
+    cost: float
+    repairs: int = 0
+    dynamics: Dynamics | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+
+    @property
+    def within(self) -> float:
+        """How far the client's answer may be off: the sum of the parts' bounds; of a min or max their largest."""
+        bounds = [part.within for part in self.parts]
+        return max(bounds) if self.query.fn in ("min", "max") else sum(bounds)
+
+    def explain(self, tick: float = 1.0) -> tuple[Explanation, ...]:
+        """What each part does and why, in words and numbers; `tick`: seconds from one tick to the next."""
+        from tolerant.planning.explain import explain  # it reads plans
+
+        return explain(self, tick)
