@@ -72,6 +72,8 @@ def allocated(roughness, floors, offsets, within):
     """Water-filling by the order of breakpoints (§2.5); None where the floors do not fit."""
     if sum(floors) > within * (1 + 1e-12):
         return None
+    if sum(floors) >= within * (1 - 1e-12):
+        return floors
     slopes = [rough ** (1 / 3) for rough in roughness]
     order = sorted(range(len(slopes)), key=lambda k: (floors[k] - offsets[k]) / slopes[k])
     level = 0.0

@@ -49,7 +49,11 @@ def level_of(slopes: Floats, floors: Floats, offsets: Floats, within: float) -> 
     whose floor is above their share, and is exact when no more are. A pass is O(parts), and few are needed; where
     they are many the parts were fixed one by one, as going through them in the order of (X − h)/a would.
     """
-    level = np.inf
+    level, least = np.inf, 0.0
+    for k in range(slopes.size):
+        least += floors[k]
+    if least >= within * (1.0 - SLACK):
+        return 0.0
     while True:
         left, slope = within, 0.0
         for k in range(slopes.size):
@@ -60,7 +64,7 @@ def level_of(slopes: Floats, floors: Floats, offsets: Floats, within: float) -> 
                     slope += slopes[k]
                 else:
                     left -= floors[k]
-        if slope == 0.0 or left <= 0.0:
+        if slope == 0.0:
             return 0.0
         found = left / slope
         if found >= level:

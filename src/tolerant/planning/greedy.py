@@ -45,7 +45,9 @@ def choose(problem: Problem, rule: int, alpha: float, limits: Floats, key: np.ui
                 touched[a] = False
                 _add_up(problem, a, members, count, num, den, fresh, apart, weight)
                 if a == m:
-                    scale = np.sqrt(float(num[m] * den[m])) if problem.extreme else apart[m] * weight[m]
+                    scale = float(apart[m] * weight[m])
+                    if problem.extreme:
+                        scale = float(np.sqrt(num[m] * den[m]))
                     continue
                 _strain(problem, rule, a, members, count, tightest, limits, floor, strain)
                 rough = roughness_of(num[a], den[a], apart[a], weight[a]) / scale
