@@ -63,8 +63,8 @@ class Book:
         else:
             item = len(self.item_names)
             self.item_names.append(name)
-            if item >= len(self.items.centre):
-                self.items = grown(self.items, 2 * len(self.items.centre))
+            if item >= len(self.items.level):
+                self.items = grown(self.items, 2 * len(self.items.level))
         self.index[name] = item
         self.changed()
         return item

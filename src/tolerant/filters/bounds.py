@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.filters.beliefs import believed, confirm
 from tolerant.filters.state import (
     AVG,
     COUNT,
@@ -18,8 +17,6 @@ from tolerant.filters.state import (
     NOTHING,
     SETTLING,
     STALE,
-    Flags,
-    Floats,
     Integers,
     Items,
     Links,
@@ -27,7 +24,6 @@ from tolerant.filters.state import (
     Said,
 )
 from tolerant.kernels.compiled import compiled
-from tolerant.kernels.versions import COUNTER_BITS
 
 _ROUNDING = 1e-9
 """How much of the tolerance rounding may take before an answer counts as settling."""
@@ -48,16 +44,26 @@ def _add(total: float, lost: float, term: float) -> tuple[float, float]:
 
 
 @compiled
-def _scan(query: int, items: Items, queries: Queries, links: Links) -> None:
-    """Make total, spread, unknown, low and high of a query anew from its members."""
+def centre_at(items: Items, item: int, tick: int) -> float:
+    """The centre of an item's filter, as its source computes it."""
+    return items.level[item] + items.slope[item] * (tick - items.since[item])
+
+
+@compiled
+def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -> None:
+    """Make total, drift, spread, unknown, low and high of a query anew from its members."""
     total, total_lost, spread, spread_lost, unknown = 0.0, 0.0, 0.0, 0.0, 0
+    drift, moving = 0.0, 0
     least = queries.fn[query] == MIN
     low, high = (np.inf, np.inf) if least else (-np.inf, -np.inf)
     for position in range(links.query_start[query], links.query_start[query + 1]):
         item, weight = links.query_items[position], links.query_weights[position]
-        centre, width = items.centre[item], items.width[item]
+        centre, width = centre_at(items, item, tick), items.width[item]
         if weight == 0.0:
             continue
+        if items.slope[item] != 0.0:
+            drift += weight * items.slope[item]
+            moving += 1
         total, total_lost = _add(total, total_lost, weight * centre)
         if np.isinf(width):
             unknown += 1
@@ -69,13 +75,14 @@ def _scan(query: int, items: Items, queries: Queries, links: Links) -> None:
             low, high = max(low, centre - width / 2), max(high, centre + width / 2)
     queries.total[query], queries.total_lost[query] = total, total_lost
     queries.spread[query], queries.spread_lost[query] = spread, spread_lost
+    queries.drift[query], queries.moving[query] = drift, moving
     queries.unknown[query] = unknown
     queries.low[query], queries.high[query] = low, high
     queries.dirty[query] = False
 
 
 @compiled
-def _bounds(query: int, items: Items, queries: Queries, links: Links) -> tuple[float, float, float, int]:
+def _bounds(query: int, tick: int, items: Items, queries: Queries, links: Links) -> tuple[float, float, float, int]:
     """low, value, high and flags of a query now."""
     fn, n = queries.fn[query], queries.members[query]
     flags = STALE if queries.stale[query] > 0 else 0
@@ -84,7 +91,7 @@ def _bounds(query: int, items: Items, queries: Queries, links: Links) -> tuple[f
     if n == 0:
         return np.nan, np.nan, np.nan, NOTHING
     if queries.dirty[query]:
-        _scan(query, items, queries, links)
+        _scan(query, tick, items, queries, links)
     allowed = 2.0 * queries.within[query] * (1.0 + _ROUNDING)
     if fn in (MIN, MAX):
         low, high = queries.low[query], queries.high[query]
@@ -108,13 +115,15 @@ def _same(a: float, b: float) -> bool:
 
 
 @compiled
-def say(asked: Integers, at: int, items: Items, queries: Queries, links: Links, said: Said, count: int) -> int:
+def say(
+    asked: Integers, at: int, tick: int, items: Items, queries: Queries, links: Links, said: Said, count: int
+) -> int:
     """Write the answers of those queries asked about that changed since they were last given; the new number of
-    answers.
+    answers. `tick` is that of `at`.
     """
     for query in asked:
         queries.touched[query] = False
-        low, value, high, flags = _bounds(query, items, queries, links)
+        low, value, high, flags = _bounds(query, tick, items, queries, links)
         if (
             flags == queries.said_flags[query]
             and _same(low, queries.said_low[query])
@@ -132,21 +141,58 @@ def say(asked: Integers, at: int, items: Items, queries: Queries, links: Links, 
 
 
 @compiled
-def _move(item: int, centre: float, width: float, items: Items, queries: Queries, links: Links) -> None:
-    """Give an item a new centre and believed width, and carry that into its queries."""
-    old_centre, old_width = items.centre[item], items.width[item]
-    items.centre[item], items.width[item] = centre, width
-    if centre == old_centre and width == old_width:
+def pass_ticks(
+    tick: int, until: int, length: int, items: Items, queries: Queries, links: Links, said: Said, count: int
+) -> int:
+    """Move the centres from `tick` to `until`, and say at each tick (of `length`) what that changes; the new number of
+    answers.
+    """
+    moving = np.flatnonzero(queries.moving > 0)
+    if moving.size == 0:
+        return count
+    while tick < until:
+        tick += 1
+        for query in moving:
+            if queries.fn[query] in (MIN, MAX):
+                queries.dirty[query] = True
+            elif not queries.dirty[query]:
+                queries.total[query], queries.total_lost[query] = _add(
+                    queries.total[query], queries.total_lost[query], queries.drift[query]
+                )
+        count = say(moving, tick * length, tick, items, queries, links, said, count)
+    return count
+
+
+@compiled
+def move(
+    item: int,
+    level: float,
+    slope: float,
+    since: int,
+    width: float,
+    tick: int,
+    items: Items,
+    queries: Queries,
+    links: Links,
+) -> None:
+    """Give an item a new filter, and carry that into its queries."""
+    old_centre, old_slope, old_width = centre_at(items, item, tick), items.slope[item], items.width[item]
+    items.level[item], items.slope[item], items.since[item] = level, slope, since
+    items.width[item] = width
+    centre = centre_at(items, item, tick)
+    if centre == old_centre and width == old_width and slope == old_slope:
         return
     for position in range(links.item_start[item], links.item_start[item + 1]):
         query, weight = links.item_queries[position], links.item_weights[position]
         fn = queries.fn[query]
         if weight == 0.0 or fn == COUNT or queries.dirty[query]:
             continue
+        queries.moving[query] += int(slope != 0.0) - int(old_slope != 0.0)
         if fn in (MIN, MAX):
             _move_extreme(query, old_centre, old_width, centre, width, queries)
             queries.unknown[query] += int(np.isinf(width)) - int(np.isinf(old_width))
             continue
+        queries.drift[query] = queries.drift[query] + weight * (slope - old_slope) if queries.moving[query] else 0.0
         _move_sum(query, weight, old_centre, old_width, centre, width, queries)
 
 
@@ -195,66 +241,7 @@ def _move_extreme(
 
 
 @compiled
-def apply_rows(
-    item: Integers,
-    value: Floats,
-    at: Integers,
-    sequence: Integers,
-    grant: Integers,
-    counts: Flags,
-    floor: int,
-    passed: int,
-    powers: Floats,
-    items: Items,
-    queries: Queries,
-    links: Links,
-    said: Said,
-) -> tuple[int, int, Integers]:
-    """Apply rows in order: new centres, confirmations, and an answer for each query that an event time changed.
-
-    A grant below `floor` confirms nothing.
-
-    Returns the number of answers written to `said`, of duplicates left out, and the rows whose grant is not held.
-    """
-    answers, duplicates, strange = 0, 0, 0
-    stranger = np.empty(len(item), np.int64)
-    touched = np.empty(len(queries.fn), np.int64)
-    n = 0
-    for row in range(len(item)):
-        if row > 0 and at[row] != at[row - 1]:
-            answers = say(touched[:n], at[row - 1], items, queries, links, said, answers)
-            n = 0
-        i = item[row]
-        if sequence[row] <= items.sequence[i]:
-            duplicates += 1
-            continue
-        items.sequence[i] = sequence[row]
-        if not items.seen[i]:
-            _appear(i, items, queries, links)
-        if items.stale[i] and (sequence[row] >> COUNTER_BITS) >= items.epoch[i]:
-            _mark(i, False, items, queries, links)
-        if not confirm(items, i, grant[row]):
-            stranger[strange] = row
-            strange += 1
-        elif sequence[row] <= items.doubt[i] or grant[row] < floor:
-            items.known[i] = False
-        elif counts[row]:
-            items.updates[i] += 1
-        items.total[i] += int(counts[row])
-        _move(i, value[row], believed(items, i, passed, powers), items, queries, links)
-        for position in range(links.item_start[i], links.item_start[i + 1]):
-            query = links.item_queries[position]
-            if not queries.touched[query]:
-                queries.touched[query] = True
-                touched[n] = query
-                n += 1
-    if len(item) > 0:
-        answers = say(touched[:n], at[len(item) - 1], items, queries, links, said, answers)
-    return answers, duplicates, stranger[:strange]
-
-
-@compiled
-def rescan(asked: Integers, items: Items, queries: Queries, links: Links) -> None:
+def rescan(asked: Integers, tick: int, items: Items, queries: Queries, links: Links) -> None:
     """Make the sums and extremes of these queries anew, and count their stale members."""
     for query in asked:
         stale, seen = 0, 0
@@ -265,11 +252,12 @@ def rescan(asked: Integers, items: Items, queries: Queries, links: Links) -> Non
         queries.stale[query] = stale
         size = links.query_start[query + 1] - links.query_start[query]
         queries.members[query] = seen if queries.fn[query] == COUNT else size
-        _scan(query, items, queries, links)
+        _scan(query, tick, items, queries, links)
 
 
 @compiled
-def _appear(item: int, items: Items, queries: Queries, links: Links) -> None:
+def appear(item: int, items: Items, queries: Queries, links: Links) -> None:
+    """An item has its first value."""
     items.seen[item] = True
     for position in range(links.item_start[item], links.item_start[item + 1]):
         query = links.item_queries[position]
@@ -278,7 +266,8 @@ def _appear(item: int, items: Items, queries: Queries, links: Links) -> None:
 
 
 @compiled
-def _mark(item: int, stale: bool, items: Items, queries: Queries, links: Links) -> None:
+def mark(item: int, stale: bool, items: Items, queries: Queries, links: Links) -> None:
+    """Mark an item stale or fresh."""
     items.stale[item] = stale
     for position in range(links.item_start[item], links.item_start[item + 1]):
         if links.item_weights[position] != 0.0:
@@ -290,7 +279,7 @@ def mark_stale(which: Integers, stale: bool, items: Items, queries: Queries, lin
     """Mark items stale or fresh, and count it in their queries (`say` them afterwards)."""
     for item in which:
         if items.stale[item] != stale:
-            _mark(item, stale, items, queries, links)
+            mark(item, stale, items, queries, links)
 
 
 def room(size: int) -> Said:

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.filters import bounds
+from tolerant.filters import applying, bounds
 from tolerant.filters.book import Book
 from tolerant.filters.growth import boundary as grow
 from tolerant.filters.ledger import Ledger
+from tolerant.filters.planner import Planner
 from tolerant.filters.shares import fitted, start_widths
 from tolerant.filters.state import Decided, Flags, Floats, Integers, Said
 from tolerant.filters.view import ItemView, Standing, item_view, last_answers, standing
@@ -24,7 +25,7 @@ from tolerant.kernels.random import key_of
 from tolerant.kernels.versions import version
 from tolerant.queries import Aggregate, Answer
 
-LIVE_POLICIES = ("exact", "uniform", "adaptive")
+LIVE_POLICIES = ("exact", "uniform", "adaptive", "predictive")
 """The policies that a coordinator can run."""
 
 _ROUNDING = 1e-12
@@ -40,7 +41,7 @@ class Coordinator:
     gives up at each;
     `costs` of a message per item (default 1); `seed` and `shard` key the random order of ties; `epoch` is the first
     half of each grant's version; `interval`, microseconds between boundaries, where `at` is event time (without it,
-    each call of `boundary` is one).
+    each call of `boundary` is one), and `tick`, microseconds between two steps of a predicted centre.
 
     >>> c = Coordinator([Aggregate.over("both", "sum", ["x", "y"], 3)], values={"x": 10, "y": 20})
     >>> c.widths, c.answers()[0].low
@@ -60,6 +61,7 @@ class Coordinator:
         shard: int = 0,
         epoch: int = 1,
         interval: int | None = None,
+        tick: int = 1,
     ) -> None:
         if policy not in LIVE_POLICIES:
             raise ValueError(f"policy must be one of {', '.join(LIVE_POLICIES)}, got {policy!r}")
@@ -70,6 +72,10 @@ class Coordinator:
         self.policy, self.period, self.seed, self.shard = policy, int(period), seed, shard
         self.shrink = shrink if policy == "adaptive" else 0.0
         self.at = 0
+        self.tick = 0
+        """Up to which tick the predicted centres have moved."""
+        self._length = int(tick)
+        self._planner = Planner(self.period)
         self._costs = dict(costs or {})
         self._book = Book()
         self.ledger = Ledger(self._book, self.shrink, epoch, interval)
@@ -95,7 +101,7 @@ class Coordinator:
     def believed(self, item: str) -> tuple[float, float]:
         """(centre, width) of the filter that must be reckoned with for an item; an infinite width is unknown."""
         index = self._book.index[item]
-        return float(self._book.items.centre[index]), float(self._book.items.width[index])
+        return bounds.centre_at(self._book.items, index, self.tick), float(self._book.items.width[index])
 
     def answers(self) -> list[Answer]:
         """What every query is known to be now; a query with an item that has no value yet is left out."""
@@ -108,12 +114,26 @@ class Coordinator:
 
     def item_view(self, items: Integers) -> ItemView:
         """What people ask about items first: who holds how much, and what it sends."""
-        return item_view(self._book, items, self.ledger.granted(), self.period)
+        return item_view(self._book, items, self.ledger.granted(), self.period, self.tick)
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
-    def update(self, item: str, value: float, at: int, grant: int | None = None) -> None:
-        """A source sent a value. `grant` is the version that the row carries; None confirms the newest."""
+    def reach(self, at: int) -> None:
+        """Time passes up to `at`: predicted centres move, tick by tick, and answers with them."""
+        until = at // self._length
+        if until > self.tick:
+            queries = self._book.queries
+            said = bounds.room((until - self.tick) * int((queries.moving > 0).sum()))
+            links = self._book.links()
+            self._keep(
+                said, bounds.pass_ticks(self.tick, until, self._length, self._book.items, queries, links, said, 0)
+            )
+            self.tick = until
+
+    def update(self, item: str, value: float, at: int, grant: int | None = None, *, slope: float = 0.0) -> None:
+        """A source sent a value, and how much it expects it to change in a tick. `grant` is the version that the row
+        carries; None confirms the newest.
+        """
         if item not in self._book.index:
             raise ValueError(f"item {item!r} is in no query")
         if not np.isfinite(value):
@@ -125,6 +145,7 @@ class Coordinator:
             np.array([at]),
             sequences=self.sequences(index) + 1,
             grants=self.ledger.newest(index) if grant is None else np.array([grant]),
+            slopes=np.array([slope], np.float64),
         )
 
     def update_many(
@@ -136,33 +157,56 @@ class Coordinator:
         sequences: Integers,
         grants: Integers,
         counts: Flags | None = None,
+        slopes: Floats | None = None,
+        sent: Integers | None = None,
+        reports: NDArray[np.void] | None = None,
     ) -> int:
         """Rows in the order in which they apply, as arrays over item indices (`admit` gives them); how many were
         duplicates.
 
-        `counts` says which rows are updates; the others (confirmations, hellos) count in no burden.
+        `counts` says which rows are updates; the others (confirmations, hellos) count in no burden. `slopes`: of the
+        predicted centres, a tick. `sent`: when the rows were, where that is not `ats`. `reports`: of type `REPORT`.
         """
-        if counts is None:
-            counts = np.ones(len(items), np.bool_)
+        if not len(items):
+            return 0
+        self.reach(int(ats[0]))
         links = self._book.links()
         degree = links.item_start[items + 1] - links.item_start[items]
-        said = bounds.room(int(degree.sum()))
+        moving = (slopes is not None and bool(slopes.any())) or bool((self._book.queries.moving > 0).any())
+        ticks = (int(ats[-1]) // self._length - self.tick) * len(self._book.members) if moving else 0
+        said = bounds.room(int(degree.sum()) + ticks)
         known = self._book.items.known[items]
-        written, duplicates, strange = bounds.apply_rows(
-            items, values, ats, sequences, grants, counts, self.ledger.floor,
-            self.ledger.passed, self.ledger.powers,
+        nothing = np.zeros(len(items))
+        filters = applying.Filters(
+            values,
+            nothing if slopes is None else slopes,
+            (ats if sent is None else sent) // self._length,
+            grants,
+            *applying.report_columns(reports, len(items)),
+        )
+        written, duplicates, strange = applying.apply_rows(
+            items, ats, sequences, np.ones(len(items), np.bool_) if counts is None else counts, filters,
+            self.ledger.floor, self.ledger.passed, self.ledger.powers, self.tick, self._length,
             self._book.items, self._book.queries, links, said,
         )  # fmt: skip
         self._keep(said, written)
+        self.tick = max(self.tick, int(ats[-1]) // self._length)
         self.ledger.answer_strangers(items, ats, grants, known, strange)
-        if len(ats):
-            self.at = max(self.at, int(ats[-1]))
+        self.at = max(self.at, int(ats[-1]))
         return int(duplicates)
+
+    def settle(self, at: int) -> None:
+        """Let items grow into room that has been confirmed to be free."""
+        which, widths = self._planner.grow(self._book, at // self._length)
+        if len(which):
+            self.ledger.issue(which, widths, np.zeros(len(which), np.bool_), at)
+            self._refresh(at)
 
     def doubt(self, items: Integers, sequences: Integers, at: int) -> None:
         """Rows of these items could not be used: their widths are not known until a row of later sequence confirms
         one.
         """
+        self.reach(at)
         state = self._book.items
         np.maximum.at(state.doubt, items, sequences)
         state.known[items] = False
@@ -170,6 +214,7 @@ class Coordinator:
 
     def doubt_all(self, rival: int, at: int) -> None:
         """Another pipeline grants under the epoch `rival`: nothing is known until it is confirmed under a newer one."""
+        self.reach(at)
         state, ledger = self._book.items, self.ledger
         state.known[:] = False
         ledger.floor = max(ledger.floor, version(rival, 0))
@@ -190,6 +235,7 @@ class Coordinator:
     def mark_stale(self, items: Integers, stale: bool, at: int, epoch: int | None = None) -> None:
         """These items' source has gone silent, or is back. With `epoch`: it has started again, and only rows of that
         epoch make its items fresh."""
+        self.reach(at)
         if epoch is not None:
             self._book.items.epoch[items] = epoch
         links = self._book.links()
@@ -205,6 +251,7 @@ class Coordinator:
         `resend`: also send again what has not been confirmed (when several boundaries pass at once, only at the last),
         but for the items `unheard`.
         """
+        self.reach(at)
         state, ledger = self._book.items, self.ledger
         widths = ledger.granted()
         ledger.pass_boundary(at)
@@ -215,12 +262,24 @@ class Coordinator:
             which = np.flatnonzero(granted)
             ledger.issue(which, after[which], np.ones(len(which), np.bool_), at)
             changed = {str(self._book.item_names[item]): float(after[item]) for item in which}
+        elif self.policy == "predictive":
+            changed = self._follow_plans(widths, at)
         state.pace[:] += _SMOOTHING * (state.updates - state.pace)
         state.updates[:] = 0
         if resend:
             ledger.resend(unheard)
         self._refresh(at + 1 if ledger.interval else at)
         return changed
+
+    def _follow_plans(self, widths: Floats, at: int) -> dict[str, float]:
+        """Grow what an earlier plan has made room for, then tighten what a new one asks for; the new widths."""
+        tick, names = at // self._length, self._book.item_names
+        moves = [self._planner.grow(self._book, tick)]
+        if not len(moves[0][0]):
+            moves.append(self._planner.tighten(self._book, widths, tick))
+        for which, new in moves:
+            self.ledger.issue(which, new, np.zeros(len(which), np.bool_), at)
+        return {str(names[item]): float(width) for which, new in moves for item, width in zip(which, new, strict=True)}
 
     def _grow(self, widths: Floats) -> tuple[Floats, Flags]:
         """The widths after growth, and who gets a grant; `widths` are those of the period that ends."""
@@ -263,6 +322,7 @@ class Coordinator:
         alter: Mapping[str, float] | None = None,
     ) -> dict[str, float]:
         """Start, end and alter any number of queries at once; the widths that change now."""
+        self.reach(at)
         for name in drop:
             self._require(name)
             self._book.close(name)
@@ -289,6 +349,7 @@ class Coordinator:
 
         A newcomer that no query needs is granted an infinite width, or it would send for ever.
         """
+        self.reach(at)
         for name, weights in members.items():
             self._require(name)
             self._book.enter(name, weights)
@@ -299,6 +360,7 @@ class Coordinator:
 
     def dismiss(self, items: Integers, at: int) -> dict[str, float]:
         """Items cease to exist; the widths that change now. Their indices stay theirs until `release`."""
+        self.reach(at)
         self._book.dismiss(items)
         return self._reallocate(at, joining=False)
 
@@ -325,6 +387,7 @@ class Coordinator:
         """
         book = self._book
         self._targets = None
+        book.items.pending[:] = 0.0
         rows, before = book.rows(), self.ledger.granted()
         newcomers = np.isinf(before) & ~rows.unqueried
         averages = np.array([member.fn == "avg" for member in book.members if member is not None], np.bool_)
@@ -355,14 +418,15 @@ class Coordinator:
         """
         arrays, book = self._book.state()
         arrays["targets"] = np.zeros(0) if self._targets is None else self._targets
-        return arrays, [book, self._targets is None, self.at, self._numbers()]
+        return arrays, [book, self._targets is None, self.at, self.tick, self._numbers(), self._planner.state()]
 
     def _numbers(self) -> list[int]:
         return [self.ledger.passed, self.ledger.issued, self.ledger.epoch, self.ledger.floor]
 
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
         """Become what `state` said, bit for bit."""
-        book, none, self.at, numbers = values
+        book, none, self.at, self.tick, numbers, planner = values
+        self._planner.load(planner)
         self.ledger.passed, self.ledger.issued, self.ledger.epoch, self.ledger.floor = numbers
         self._targets = None if none else arrays["targets"]
         self._book.load(arrays, book)
@@ -412,7 +476,7 @@ class Coordinator:
         self.at = max(self.at, at)
         self.ledger.refresh()
         alive = book.alive()
-        bounds.rescan(alive, book.items, book.queries, book.links())
+        bounds.rescan(alive, self.tick, book.items, book.queries, book.links())
         self._say(alive, at)
 
     def queries_of(self, items: Integers) -> Integers:
@@ -423,7 +487,7 @@ class Coordinator:
 
     def _say(self, queries: Integers, at: int) -> None:
         said = bounds.room(len(queries))
-        written = bounds.say(queries, at, self._book.items, self._book.queries, self._book.links(), said, 0)
+        written = bounds.say(queries, at, self.tick, self._book.items, self._book.queries, self._book.links(), said, 0)
         self._keep(said, written)
 
     def _keep(self, said: Said, written: int) -> None:

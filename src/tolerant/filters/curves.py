@@ -64,6 +64,11 @@ def _code(rate: float) -> np.uint8:
     return np.uint8(min(255.0, np.rint(-_FINENESS * np.log2(rate))))
 
 
+def decoded(codes: Report) -> Floats:
+    """Rates, updates a tick, from the codes of any number of curves."""
+    return _RATES[codes]
+
+
 @compiled
 def read_report(report: Report, life: Floats, now: Floats) -> None:
     """The curves of a report, updates a tick, into float64[rungs] each."""

@@ -10,7 +10,7 @@ from tolerant.filters.state import Decided, Flags, Floats, Integers
 from tolerant.kernels.decay import boundaries_passed, powers
 from tolerant.kernels.versions import version
 
-_NO_DECISIONS = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.bool_)
+_NO_DECISIONS = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.bool_, np.float64)
 
 
 class Ledger:
@@ -63,7 +63,9 @@ class Ledger:
         versions, narrower = beliefs.issue_many(
             which, widths, shrinks, first, since, begun, self.passed, self.powers, self._book.items
         )
-        self._decided.append(Decided(which, widths, shrinks, np.full(len(which), since), versions, narrower))
+        self._decided.append(
+            Decided(which, widths, shrinks, np.full(len(which), since), versions, narrower, self._units(which))
+        )
 
     def repeat(self, which: Integers, at: int) -> None:
         """Grant items the width that they have, under a new version."""
@@ -91,7 +93,14 @@ class Ledger:
         newest = state.held[which] - 1
         widths, shrinks = state.slot_width[which, newest], state.slot_shrinks[which, newest]
         versions, confirm = state.slot_high[which, newest], np.ones(len(which), np.bool_)
-        self._decided.append(Decided(which, widths, shrinks, state.granted_at[which], versions, confirm))
+        self._decided.append(
+            Decided(which, widths, shrinks, state.granted_at[which], versions, confirm, self._units(which))
+        )
+
+    def _units(self, which: Integers) -> Floats:
+        """What the items' ladders are relative to: their uniform widths, 0 for an item that no query needs."""
+        uniform = self._book.rows().uniform[which]
+        return np.where(np.isinf(uniform), 0.0, uniform)
 
     def take(self) -> Decided:
         """The grants decided since this was last asked, the newest of each item; to be confirmed if it ever was."""

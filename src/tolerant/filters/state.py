@@ -15,9 +15,13 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int8]
+Bytes = NDArray[np.uint8]
 
 SLOTS = 4
 """How many grants of an item are told apart; when there are more the two oldest are held as one (see `beliefs`)."""
+
+CURVES = 36
+"""Bytes of an item's two rate curves."""
 
 SUM, AVG, MIN, MAX, COUNT = range(5)
 CODES = {"sum": SUM, "avg": AVG, "min": MIN, "max": MAX, "count": COUNT}
@@ -33,7 +37,9 @@ class Items(NamedTuple):
     """
 
     seen: Flags  # has a value
-    centre: Floats
+    level: Floats  # its centre is level + slope · (tick − since)
+    slope: Floats  # a tick
+    since: Integers  # the tick of the row that said so
     width: Floats  # believed now; infinite where unknown
     sequence: Integers  # of the newest row applied
     known: Flags  # the newest row carried a version that is held
@@ -45,6 +51,13 @@ class Items(NamedTuple):
     pace: Floats  # updates a period, smoothed
     granted_at: Integers  # when the newest grant begins
     cost: Floats
+    curves: Bytes  # the two rate curves that its newest report gave, as `curves` codes them
+    unit: Floats  # the width that they are relative to; 0: no report yet
+    age: Integers  # ticks that they cover
+    reported: Integers  # the tick of the report
+    widened: Integers  # the tick of the last growth, and of the last tightening
+    narrowed: Integers
+    pending: Floats  # the width that it is to grow to when there is room; 0: none
     held: Codes
     slot_low: Integers
     slot_high: Integers
@@ -63,6 +76,8 @@ class Queries(NamedTuple):
     total_lost: Floats
     spread: Floats  # Σ |K|·width over finite widths
     spread_lost: Floats
+    drift: Floats  # Σ K·slope: what a tick adds to the total
+    moving: Integers  # members with a slope
     unknown: Integers  # members whose width is not known
     stale: Integers  # stale members
     low: Floats  # of a min or max
@@ -87,8 +102,8 @@ class Links(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """Grants as decided: for which item, how wide, whether it shrinks, from when, its version, and whether to
-    confirm it.
+    """Grants as decided: for which item, how wide, whether it shrinks, from when, its version, whether to confirm it,
+    and the unit of the item's ladder.
     """
 
     item: Integers
@@ -97,6 +112,7 @@ class Decided(NamedTuple):
     since: Integers
     version: Integers
     confirm: Flags
+    unit: Floats
 
 
 class Said(NamedTuple):
@@ -115,6 +131,7 @@ _TYPES: dict[str, type] = {
     "Integers": np.int64,
     "Flags": np.bool_,
     "Codes": np.int8,
+    "Bytes": np.uint8,
 }
 
 _INITIAL: dict[str, float] = {"width": np.inf, "cost": 1.0, "said_flags": -1}
@@ -127,8 +144,8 @@ def blank(kind: type[Arrays], size: int) -> Arrays:
     arrays: list[NDArray[Any]] = []
     for name, annotation in kind.__annotations__.items():
         word = annotation if isinstance(annotation, str) else annotation.__forward_arg__
-        shape = (size, SLOTS) if name.startswith("slot_") else (size,)
-        arrays.append(np.full(shape, _INITIAL.get(name, 0), _TYPES[word]))
+        columns = SLOTS if name.startswith("slot_") else CURVES if name == "curves" else 0
+        arrays.append(np.full((size, columns) if columns else size, _INITIAL.get(name, 0), _TYPES[word]))
     return kind(*arrays)
 
 

@@ -42,8 +42,8 @@ def standing(book: Book, names: Iterable[str]) -> list[Standing]:
     return found
 
 
-def item_view(book: Book, items: Integers, granted: Floats, period: int) -> ItemView:
-    """These items; `granted` has the newest width of every item, `period` is in ticks."""
+def item_view(book: Book, items: Integers, granted: Floats, period: int, tick: int) -> ItemView:
+    """These items; `granted` has the newest width of every item, `period` is in ticks, `tick` is the present one."""
     state, width = book.items, granted[items]
     finite = np.isfinite(width) & (width > 0)
     rate = state.cost[items] * state.pace[items] / period
@@ -51,7 +51,7 @@ def item_view(book: Book, items: Integers, granted: Floats, period: int) -> Item
         [str(book.item_names[item]) for item in items.tolist()],
         width,
         state.width[items],
-        state.centre[items],
+        state.level[items] + state.slope[items] * (tick - state.since[items]),
         state.total[items],
         state.pace[items],
         np.where(finite, rate / np.where(finite, width, 1.0), 0.0),
