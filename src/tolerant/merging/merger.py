@@ -1,0 +1,279 @@
+"""`Merger`: a plan that is kept up to date while subscriptions come and go (`specs/4-merging.md` §2.10, §5.4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tolerant.merging.arguments import as_rectangles
+from tolerant.merging.arrays import Floats
+from tolerant.merging.called import CalledPlan
+from tolerant.merging.changes import Box, Changes, Journal
+from tolerant.merging.costs import Costs
+from tolerant.merging.live import LivePlan
+from tolerant.merging.sizes import Size, area, table_of
+from tolerant.merging.units import collapsed
+
+
+class Merger:
+    """Who shares a channel, live: `add`, `remove` and `improve` say which channels and which subscribers changed.
+
+    A new subscription joins the channel where it is cheapest, or gets its own; then the channels around it are solved
+    again, and what is found is adopted if it saves more than `hysteresis` for each subscriber that has to switch.
+    `tries`: random starts of such a repair. The same sequence of calls gives the same groups.
+
+    Ids are any hashable; to be written down (`state`) they must be integers or texts.
+
+    >>> merger = Merger(Costs(channel=10, transfer=2, waste=0.5))
+    >>> merger.add("ann", [0, 0, 4, 4]).opened
+    (0,)
+    >>> merger.add("bob", [2, 0, 6, 4])
+    Changes(opened=(), closed=(), resized=(0,), moves=(('bob', None, 0),))
+    >>> merger.groups(), merger.cost
+    ([['ann', 'bob']], 66.0)
+    """
+
+    def __init__(
+        self, costs: Costs, *, size: Size = area, seed: int = 0, hysteresis: float = 0.0, tries: int = 3
+    ) -> None:
+        if not (np.isfinite(hysteresis) and hysteresis >= 0):
+            raise ValueError(f"hysteresis must be finite and not negative, got {hysteresis}")
+        if tries < 0:
+            raise ValueError(f"tries must not be negative, got {tries}")
+        self._costs, self._size, self._seed = costs, size, seed
+        self._hysteresis, self._tries = float(hysteresis), tries
+        self._turn = 0
+        self._dimensions = 0  # until the first rectangle
+        self._plan: LivePlan | CalledPlan | None = None
+        self._unit_of: dict[Hashable, int] = {}
+        self._ids: dict[int, dict[Hashable, None]] = {}  # of each unit
+        self._units: dict[Box, int] = {}  # by rectangle
+        self._rectangles: dict[int, Box] = {}
+
+    def __len__(self) -> int:
+        return len(self._unit_of)
+
+    def __contains__(self, id: Hashable) -> bool:
+        return id in self._unit_of
+
+    @property
+    def cost(self) -> float:
+        """As `total_cost` of the current groups; made anew from them each time."""
+        return 0.0 if self._plan is None else self._plan.cost()
+
+    def groups(self) -> list[list[Hashable]]:
+        """The ids that share a channel, in the order in which they came; groups in the order of their first."""
+        return list(self.channels().values())
+
+    def channels(self) -> dict[int, list[Hashable]]:
+        """The ids on each channel, by its number."""
+        found: dict[int, list[Hashable]] = {}
+        for id, unit in self._unit_of.items():
+            assert self._plan is not None
+            found.setdefault(self._plan.channel_of(unit), []).append(id)
+        return found
+
+    def boxes(self) -> dict[int, Box]:
+        """The box of each channel, lows before highs, by its number."""
+        return {} if self._plan is None else self._plan.channels()
+
+    def channel_of(self, id: Hashable) -> int:
+        """The channel that a subscription is on."""
+        if id not in self._unit_of or self._plan is None:
+            raise ValueError(f"id {id!r} is not there")
+        return self._plan.channel_of(self._unit_of[id])
+
+    def rectangle_of(self, id: Hashable) -> Box:
+        """The rectangle of a subscription."""
+        if id not in self._unit_of:
+            raise ValueError(f"id {id!r} is not there")
+        return self._rectangles[self._unit_of[id]]
+
+    def add(self, id: Hashable, rectangle: ArrayLike) -> Changes:
+        """Add a subscription."""
+        return self.add_many([id], np.asarray(rectangle, np.float64)[None], fresh=False)
+
+    def add_many(self, ids: Sequence[Hashable], rectangles: ArrayLike, *, fresh: bool = True) -> Changes:
+        """Add subscriptions; the first ones, if many at once, are merged by `pairs`. `fresh`: allow that."""
+        boxes = self._checked(ids, rectangles)
+        if len(boxes) == 0:
+            return Changes()
+        plan, journal = self._planned(boxes), Journal()
+        if fresh and not self._unit_of and len(boxes) > 1:
+            self._fill(plan, ids, boxes)
+            channels = tuple(sorted(plan.channels()))
+            return Changes(opened=channels, moves=tuple((id, None, self.channel_of(id)) for id in ids))
+        for id, box in zip(ids, boxes, strict=True):
+            self._enter(plan, id, box, journal)
+        self._repair(plan, journal)
+        return self._told(plan, journal, {id: None for id in ids})
+
+    def remove(self, id: Hashable) -> Changes:
+        """Remove a subscription."""
+        return self.remove_many([id])
+
+    def remove_many(self, ids: Sequence[Hashable]) -> Changes:
+        """Remove subscriptions."""
+        if len(set(ids)) < len(ids):
+            raise ValueError("ids must differ")
+        for id in ids:
+            if id not in self._unit_of:
+                raise ValueError(f"id {id!r} is not there")
+        if not ids or self._plan is None:
+            return Changes()
+        journal, gone = Journal(), {}
+        for id in ids:
+            unit = self._unit_of.pop(id)
+            gone[id] = self._plan.channel_of(unit)
+            self._plan.count(unit, -1, journal)
+            del self._ids[unit][id]
+            if not self._ids[unit]:
+                del self._ids[unit], self._units[self._rectangles.pop(unit)]
+                journal.units.pop(unit, None)
+        self._repair(self._plan, journal)
+        return self._told(self._plan, journal, gone)
+
+    def improve(self, rounds: int = 1, *, tries: int = 10) -> Changes:
+        """Solve the neighbourhood of every channel again, `rounds` times, with more random starts than a change."""
+        if rounds < 0:
+            raise ValueError(f"rounds must not be negative, got {rounds}")
+        if self._plan is None:
+            return Changes()
+        journal = Journal()
+        self._turn += 1
+        self._plan.improve(self._seed, self._turn, rounds, tries, self._hysteresis, journal)
+        return self._told(self._plan, journal, {})
+
+    def reprice(self, costs: Costs | None = None, size: Size | None = None) -> None:
+        """Go on with other prices or another size of the same kind, for instance rows counted anew.
+
+        Groups stay as they are until they are touched, or `improve` is called.
+        """
+        self._costs = self._costs if costs is None else costs
+        self._size = self._size if size is None else size
+        if self._plan is None:
+            return
+        table = table_of(self._size, self._dimensions) if self._costs.answer is None else None
+        if isinstance(self._plan, CalledPlan):
+            self._plan.reprice(self._costs, self._size)
+        elif table is not None:
+            self._plan.reprice(self._costs, table)
+        else:
+            raise ValueError("size must be of the kind that it was: area, or rows counted")
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything as arrays, for `tolerant.kernels.snapshots.pack`: a merger loaded from it goes on as this one."""
+        ids = list(self._unit_of)
+        if all(type(id) is int for id in ids):
+            named = np.array(ids, np.int64)
+        elif all(isinstance(id, int | str) for id in ids):
+            named = np.frombuffer(json.dumps(ids).encode(), np.uint8)
+        else:
+            raise ValueError("ids must be integers or texts to be written down")
+        own = {
+            "ids": named,
+            "id_units": np.array(list(self._unit_of.values()), np.int64),
+            "rectangle_units": np.array(list(self._rectangles), np.int64),
+            "rectangles": np.array(list(self._rectangles.values()), np.float64),
+            "turn": np.array([self._turn, self._dimensions], np.int64),
+        }
+        inner = {} if self._plan is None else self._plan.state()
+        return {**own, **{f"live.{name}": array for name, array in inner.items()}}
+
+    @classmethod
+    def load(
+        cls,
+        costs: Costs,
+        arrays: Mapping[str, NDArray[Any]],
+        *,
+        size: Size = area,
+        seed: int = 0,
+        hysteresis: float = 0.0,
+        tries: int = 3,
+    ) -> Merger:
+        """The merger that `state` was taken of, with the arguments that it was made with."""
+        merger = cls(costs, size=size, seed=seed, hysteresis=hysteresis, tries=tries)
+        merger._turn, merger._dimensions = arrays["turn"].tolist()
+        named = arrays["ids"]
+        ids = json.loads(named.tobytes()) if named.dtype == np.uint8 else named.tolist()
+        merger._unit_of = dict(zip(ids, arrays["id_units"].tolist(), strict=True))
+        boxes = map(tuple, arrays["rectangles"].tolist())
+        merger._rectangles = dict(zip(arrays["rectangle_units"].tolist(), boxes, strict=True))
+        merger._units = {box: unit for unit, box in merger._rectangles.items()}
+        for id, unit in merger._unit_of.items():
+            merger._ids.setdefault(unit, {})[id] = None
+        if merger._dimensions:
+            merger._plan = merger._made()
+            merger._plan.load({name[5:]: array for name, array in arrays.items() if name.startswith("live.")})
+        return merger
+
+    def _checked(self, ids: Sequence[Hashable], rectangles: ArrayLike) -> Floats:
+        boxes = as_rectangles(rectangles)
+        if len(ids) != len(boxes):
+            raise ValueError(f"ids must be one for each of the {len(boxes)} rectangles, got {len(ids)}")
+        if len(set(ids)) < len(ids):
+            raise ValueError("ids must differ")
+        for id in ids:
+            if id in self._unit_of:
+                raise ValueError(f"id {id!r} is there already")
+        if self._dimensions and len(boxes) and boxes.shape[1] != 2 * self._dimensions:
+            raise ValueError(f"rectangles must have {2 * self._dimensions} ends, as the others, got {boxes.shape[1]}")
+        return boxes
+
+    def _planned(self, boxes: Floats) -> LivePlan | CalledPlan:
+        if self._plan is None:
+            self._dimensions = boxes.shape[1] // 2
+            self._plan = self._made()
+        return self._plan
+
+    def _made(self) -> LivePlan | CalledPlan:
+        table = table_of(self._size, self._dimensions) if self._costs.answer is None else None
+        if table is None:
+            return CalledPlan(self._costs, self._size, self._dimensions)
+        return LivePlan(self._costs, table, self._dimensions)
+
+    def _fill(self, plan: LivePlan | CalledPlan, ids: Sequence[Hashable], boxes: Floats) -> None:
+        units = collapsed(boxes)
+        plan.fill(units.boxes, units.counts)
+        self._rectangles = {unit: tuple(box) for unit, box in enumerate(units.boxes.tolist())}
+        self._units = {box: unit for unit, box in self._rectangles.items()}
+        for id, unit in zip(ids, units.of.tolist(), strict=True):
+            self._unit_of[id] = unit
+            self._ids.setdefault(unit, {})[id] = None
+
+    def _enter(self, plan: LivePlan | CalledPlan, id: Hashable, box: Floats, journal: Journal) -> None:
+        rectangle = tuple(box.tolist())
+        unit = self._units.get(rectangle)
+        if unit is None:
+            unit = plan.add(box, journal)
+            self._units[rectangle], self._rectangles[unit] = unit, rectangle
+        else:
+            plan.count(unit, 1, journal)
+        self._unit_of[id] = unit
+        self._ids.setdefault(unit, {})[id] = None
+
+    def _repair(self, plan: LivePlan | CalledPlan, journal: Journal) -> None:
+        for channel in list(journal.boxes):
+            self._turn += 1
+            plan.repair(channel, self._seed, self._turn, self._tries, self._hysteresis, journal)
+
+    def _told(
+        self, plan: LivePlan | CalledPlan, journal: Journal, named: Mapping[Hashable, int | None]
+    ) -> Changes:
+        """The changes; `named`: the ids that were added (from None) or removed (from their channel)."""
+        moves: list[tuple[Hashable, int | None, int | None]] = []
+        for id, before in named.items():
+            moves.append((id, before, self.channel_of(id) if id in self._unit_of else None))
+        for unit, before in journal.units.items():
+            if before is None or unit not in self._ids:
+                continue
+            after = plan.channel_of(unit)
+            if after != before:
+                moves += [(id, before, after) for id in self._ids[unit] if id not in named]
+        told = journal.told(plan.boxes_of(journal), tuple(moves))
+        plan.forget()
+        return told

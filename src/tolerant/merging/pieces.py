@@ -1,0 +1,168 @@
+"""Cutting overlapping boxes into disjoint ones (seed 002 §5.1, Figure 4; `specs/4-merging.md` §2.3).
+
+An edge is a cut below its value (a low edge) or above it (a high one), so that a row on a shared edge is on one side
+only: boxes come out half-open where they must be, and two boxes that touch share a piece without width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from tolerant.kernels.compiled import compiled
+from tolerant.kernels.random import mixed
+from tolerant.merging.arrays import Flags, Floats, Integers
+from tolerant.merging.sizes import Table, measure
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Disjoint boxes: `edges` float[k, 2d], lows first; `open` bool[k, 2d]: that edge itself is not part of it;
+    `members` bool[k, m]: which of the boxes that were cut hold it.
+    """
+
+    edges: Floats
+    open: Flags
+    members: Flags
+
+    def closed(self) -> Floats:
+        """The same sets of floating-point numbers as closed boxes float[k, 2d]."""
+        half = self.edges.shape[1] // 2
+        inward = np.where(np.arange(2 * half) < half, np.inf, -np.inf)
+        return np.where(self.open, np.nextafter(self.edges, inward), self.edges)
+
+
+def cut(boxes: Floats, *, apart: bool = True) -> Pieces:
+    """Cut boxes float[m, 2d]: `apart`, each piece is inside or outside every box; else only their union is covered.
+
+    >>> cut(np.array([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])).edges[:3].tolist()
+    [[0.0, 0.0, 1.0, 2.0], [1.0, 0.0, 2.0, 1.0], [1.0, 1.0, 2.0, 2.0]]
+    """
+    half = boxes.shape[1] // 2
+    cuts, spans = [], np.empty((len(boxes), half, 2), np.int64)
+    for axis in range(half):
+        lows, highs = boxes[:, axis].tolist(), boxes[:, half + axis].tolist()
+        edges = sorted({(v, 0) for v in lows} | {(v, 1) for v in highs})
+        place = {edge: k for k, edge in enumerate(edges)}
+        spans[:, axis, 0] = [place[v, 0] for v in lows]
+        spans[:, axis, 1] = [place[v, 1] for v in highs]
+        cuts.append(np.array(edges))
+    found = _joined(_labelled(spans, [len(edges) - 1 for edges in cuts], apart))
+    ends = np.stack([cuts[axis][found[:, axis]] for axis in range(half)], axis=1)  # [k, axis, low or high, (v, s)]
+    edges_of = np.concatenate([ends[:, :, 0, 0], ends[:, :, 1, 0]], axis=1)
+    opened = np.concatenate([ends[:, :, 0, 1] == 1, ends[:, :, 1, 1] == 0], axis=1)
+    inside = (spans[None, :, :, 0] <= found[:, None, :, 0]) & (found[:, None, :, 1] <= spans[None, :, :, 1])
+    return Pieces(edges_of, opened, inside.all(axis=2))
+
+
+def _labelled(spans: Integers, shape: list[int], apart: bool) -> np.ndarray:
+    """A word for each cell that stands for the set of boxes that cover it; 0: none does."""
+    labels = np.zeros(shape, np.uint64)
+    for number, span in enumerate(spans):
+        cells = tuple(slice(low, high) for low, high in span.tolist())
+        if apart:
+            labels[cells] ^= mixed(np.uint64(number + 1))
+        else:
+            labels[cells] = 1
+    return labels
+
+
+def _joined(labels: np.ndarray) -> Integers:
+    """Boxes of cells of equal label, int[k, axis, 2]: runs along the last axis, equal runs joined along the others."""
+    runs: dict[tuple[tuple[int, ...], int], list[tuple[int, int]]] = {}
+    for column in product(*(range(length) for length in labels.shape[:-1])):
+        cells = labels[column]
+        starts = np.flatnonzero(np.diff(cells, prepend=~cells[:1]))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(cells)], strict=True):
+            if cells[start]:
+                runs[(*column, start), int(cells[start])] = [*((at, at + 1) for at in column), (start, end)]
+    boxes = {key: tuple(spans) for key, spans in runs.items()}
+    for axis in reversed(range(labels.ndim - 1)):
+        boxes = _along(boxes, axis)
+    return np.array(sorted(boxes.values()), np.int64).reshape(-1, labels.ndim, 2)
+
+
+Boxes = dict[tuple[tuple[int, ...], int], tuple[tuple[int, int], ...]]
+
+
+def _along(boxes: Boxes, axis: int) -> Boxes:
+    """Boxes of one label that are equal but along `axis`, where they touch, as one."""
+    grown: Boxes = {}
+    open_ends: dict[object, tuple[tuple[int, ...], int]] = {}
+    for key, spans in sorted(boxes.items(), key=lambda item: item[1][axis]):
+        rest = (key[1], *(span for other, span in enumerate(spans) if other != axis))
+        last = open_ends.get((rest, spans[axis][0]))
+        if last is None:
+            last = key
+            grown[key] = spans
+        else:
+            grown[last] = (*grown[last][:axis], (grown[last][axis][0], spans[axis][1]), *spans[axis + 1 :])
+        open_ends[rest, spans[axis][1]] = last
+    return grown
+
+
+@compiled
+def _ranked(lows: Floats, highs: Floats) -> tuple[Floats, Integers, Integers]:
+    """The distinct cuts of an axis in order, as values, and the place of each box's low and high cut among them."""
+    n = len(lows)
+    order = np.argsort(np.concatenate((lows, highs)), kind="mergesort")  # stable: low cuts before high ones
+    cuts, low_place, high_place = np.empty(2 * n), np.empty(n, np.int64), np.empty(n, np.int64)
+    used, last_side = 0, -1
+    for at in order:
+        side = 0 if at < n else 1
+        value = lows[at] if side == 0 else highs[at - n]
+        if used == 0 or cuts[used - 1] != value or last_side != side:
+            cuts[used] = value
+            used += 1
+            last_side = side
+        if side == 0:
+            low_place[at] = used - 1
+        else:
+            high_place[at - n] = used - 1
+    return cuts[:used], low_place, high_place
+
+
+@compiled
+def _region(boxes: Floats, members: Integers, table: Table) -> tuple[float, int]:
+    """Size of the union of these boxes and the number of pieces; two dimensions, additive sizes."""
+    n = len(members)
+    if n == 1:
+        one = boxes[members[0]]
+        return measure(one[0], one[1], one[2], one[3], table), 1
+    chosen = boxes[members]
+    xs, left, right = _ranked(chosen[:, 0].copy(), chosen[:, 2].copy())
+    ys, below, above = _ranked(chosen[:, 1].copy(), chosen[:, 3].copy())
+    labels = np.zeros((len(xs) - 1, len(ys) - 1), np.uint64)
+    for k in range(n):
+        word = mixed(np.uint64(k + 1))
+        for i in range(left[k], right[k]):
+            for j in range(below[k], above[k]):
+                labels[i, j] ^= word
+    size, pieces = 0.0, 0
+    until = np.zeros((2, len(ys)), np.int64)  # where the run that starts here ends, in this column and the last one
+    for i in range(labels.shape[0]):
+        now, last = i % 2, 1 - i % 2
+        until[now, :] = 0
+        j = 0
+        while j < labels.shape[1]:
+            end = j + 1
+            while end < labels.shape[1] and labels[i, end] == labels[i, j]:
+                end += 1
+            if labels[i, j] != 0:
+                until[now, j] = end
+                size += measure(xs[i], ys[j], xs[i + 1], ys[end], table)
+                if not (i > 0 and until[last, j] == end and labels[i - 1, j] == labels[i, j]):
+                    pieces += 1
+            j = end
+    return size, pieces
+
+
+@compiled
+def regions(boxes: Floats, starts: Integers, members: Integers, table: Table) -> tuple[Floats, Integers]:
+    """For groups of boxes (compressed rows): the size of each union, and its number of pieces."""
+    sizes, pieces = np.empty(len(starts) - 1), np.empty(len(starts) - 1, np.int64)
+    for k in range(len(starts) - 1):
+        sizes[k], pieces[k] = _region(boxes, members[starts[k] : starts[k + 1]], table)
+    return sizes, pieces

@@ -1,0 +1,230 @@
+"""How large an answer is: the area of its box, or the rows that data seen so far would put into it.
+
+A size is a function from boxes float[k, 2d] to float[k], not negative, and never smaller for a box that contains
+another. `area` and what `rows` makes are known to the compiled code; any other function is called with arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tolerant.kernels.compiled import compiled
+from tolerant.merging.arrays import Floats
+
+Size: TypeAlias = Callable[[Floats], Floats]
+
+
+class Table(NamedTuple):
+    """What compiled code needs to know of a size: no `sums` for area, or rows below and left of each corner.
+
+    `frame`: the corner x, y of the table, and cells per unit along x and y.
+    """
+
+    sums: Floats
+    frame: Floats
+
+
+AREA = Table(np.zeros((0, 0)), np.zeros(4))
+
+
+def area(rectangles: Floats) -> Floats:
+    """The areas of boxes float[k, 2d] (lengths for d = 1), float[k]: one row a unit of area.
+
+    >>> area(np.array([[0.0, 0.0, 2.0, 3.0]])).tolist()
+    [6.0]
+    """
+    boxes = np.asarray(rectangles, np.float64)
+    half = boxes.shape[1] // 2
+    product: Floats = np.prod(boxes[:, half:] - boxes[:, :half], axis=1)
+    return product
+
+
+class RowCounts:
+    """A size that counts rows: a table of counts over a frame, rows spread evenly inside a cell.
+
+    Additive over disjoint boxes, monotone, O(1) a box. A box without width has no rows in this sense, whatever lies
+    on it.
+    """
+
+    def __init__(self, counts: ArrayLike, low: ArrayLike, high: ArrayLike) -> None:
+        """`counts` float[cells] or float[cells, cells]: rows in each cell of the frame from `low` to `high`."""
+        table = np.asarray(counts, np.float64)
+        first, last = np.atleast_1d(np.asarray(low, np.float64)), np.atleast_1d(np.asarray(high, np.float64))
+        if table.ndim not in (1, 2) or 0 in table.shape:
+            raise ValueError(f"counts must have one or two axes and at least a cell, got shape {table.shape}")
+        if not (np.isfinite(table).all() and (table >= 0).all()):
+            raise ValueError("counts must be finite and not negative")
+        if first.shape != (table.ndim,) or last.shape != (table.ndim,) or not (first < last).all():
+            raise ValueError(f"low and high must be {table.ndim} numbers each, low below high, got {low} and {high}")
+        self.dimensions = table.ndim
+        if self.dimensions == 1:  # as a table of one cell along y, from 0 to 1
+            table, first, last = table[:, None], np.append(first, 0.0), np.append(last, 1.0)
+        sums = np.zeros((table.shape[0] + 1, table.shape[1] + 1))
+        sums[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)
+        self.table = Table(sums, np.concatenate([first, np.array(table.shape) / (last - first)]))
+
+    def __call__(self, rectangles: Floats) -> Floats:
+        """The rows in boxes float[k, 2d], float[k]."""
+        boxes = np.asarray(rectangles, np.float64)
+        if boxes.ndim != 2 or boxes.shape[1] != 2 * self.dimensions:
+            raise ValueError(f"rectangles must be float[k, {2 * self.dimensions}] for this size, got {boxes.shape}")
+        return _measure_all(planar(boxes), self.table)
+
+
+def rows(points: ArrayLike, cells: int = 256) -> RowCounts:
+    """The size that counts these rows: `points` float[m, d] for one or two columns, in cells × cells cells.
+
+    >>> size = rows(np.array([[1.0, 1.0], [2.0, 2.0], [9.0, 9.0]]), cells=8)
+    >>> size(np.array([[0.0, 0.0, 5.0, 5.0], [0.0, 0.0, 9.0, 9.0]])).tolist()
+    [2.0, 3.0]
+    """
+    given = np.asarray(points, np.float64)
+    if given.ndim == 1:
+        given = given[:, None]
+    if given.ndim != 2 or given.shape[1] not in (1, 2) or len(given) == 0:
+        raise ValueError(f"points must be float[m, 1] or float[m, 2] with m ≥ 1, got shape {np.shape(points)}")
+    if not np.isfinite(given).all():
+        raise ValueError(f"points must be finite, row {int(np.argmax(~np.isfinite(given).all(axis=1)))} is not")
+    if cells < 1:
+        raise ValueError(f"cells must be at least 1, got {cells}")
+    low, high = given.min(axis=0), given.max(axis=0)
+    flat = high <= low
+    low, high = np.where(flat, low - 0.5, low), np.where(flat, high + 0.5, high)
+    counts, _ = np.histogramdd(given, bins=cells, range=list(zip(low, high, strict=True)))
+    return RowCounts(counts, low, high)
+
+
+def table_of(size: Size, dimensions: int) -> Table | None:
+    """What compiled code uses for this size; None: it has to be called."""
+    if dimensions > 2:
+        return None
+    if size is area:
+        return AREA
+    if isinstance(size, RowCounts) and size.dimensions == dimensions:
+        return size.table
+    return None
+
+
+def measured(size: Size, boxes: Floats) -> Floats:
+    """The sizes of these boxes, checked.
+
+    Raises:
+        ValueError: the function gave something that cannot be sizes.
+    """
+    found: NDArray[Any] = np.asarray(size(boxes), np.float64)
+    if found.shape != (len(boxes),):
+        raise ValueError(f"size must give one number a box: {len(boxes)} were asked for, got shape {found.shape}")
+    if len(found) and not found.min() >= 0:
+        bad = int(np.argmax(~(found >= 0)))
+        raise ValueError(f"size must not be negative or NaN, got {found[bad]} for box {boxes[bad].tolist()}")
+    return found
+
+
+def planar(boxes: Floats) -> Floats:
+    """Boxes of one or two dimensions as `x1 y1 x2 y2`: an interval is a box from 0 to 1 along y, of equal size."""
+    if boxes.shape[1] == 4:
+        return np.ascontiguousarray(boxes)
+    flat = np.zeros((len(boxes), 4))
+    flat[:, 0], flat[:, 2], flat[:, 3] = boxes[:, 0], boxes[:, 1], 1.0
+    return flat
+
+
+@compiled
+def _below(x: float, y: float, table: Table) -> float:
+    """The rows of the table below y and left of x."""
+    sums, frame = table
+    last_x, last_y = sums.shape[0] - 1, sums.shape[1] - 1
+    u = min(max((x - frame[0]) * frame[2], 0.0), float(last_x))
+    v = min(max((y - frame[1]) * frame[3], 0.0), float(last_y))
+    i, j = min(int(u), last_x - 1), min(int(v), last_y - 1)
+    a, b = u - i, v - j
+    below = sums[i, j] * (1.0 - a) + sums[i + 1, j] * a
+    above = sums[i, j + 1] * (1.0 - a) + sums[i + 1, j + 1] * a
+    return float(below * (1.0 - b) + above * b)
+
+
+@compiled
+def measure(x1: float, y1: float, x2: float, y2: float, table: Table) -> float:
+    """The size of one box, for compiled code."""
+    if table.sums.shape[0] == 0:
+        return (x2 - x1) * (y2 - y1)
+    found = _below(x2, y2, table) - _below(x1, y2, table) - _below(x2, y1, table) + _below(x1, y1, table)
+    return max(found, 0.0)
+
+
+@compiled
+def _measure_all(boxes: Floats, table: Table) -> Floats:
+    found = np.empty(len(boxes))
+    for k in range(len(boxes)):
+        found[k] = measure(boxes[k, 0], boxes[k, 1], boxes[k, 2], boxes[k, 3], table)
+    return found
+
+
+@compiled
+def _edge(index: int, axis: int, table: Table) -> float:
+    return float(table.frame[axis] + index / table.frame[2 + axis])
+
+
+@compiled
+def _reach_up(low: float, high: float, start: float, axis: int, content: float, table: Table) -> float:
+    """How far up along `axis` from `start` the strip between `low` and `high` of the other axis can reach before it
+    holds `content` rows; rounded up to a cell's edge, infinite if it never does.
+    """
+    last = table.sums.shape[axis] - 1
+    near, far = -1, last + 1  # the strip up to edge `near` holds too little, up to `far` enough
+    while far - near > 1:
+        middle = (near + far) // 2
+        end = max(start, _edge(middle, axis, table))
+        if axis == 0:
+            held = measure(start, low, end, high, table)
+        else:
+            held = measure(low, start, high, end, table)
+        if held >= content:
+            far = middle
+        else:
+            near = middle
+    return np.inf if far > last else max(start, _edge(far, axis, table))
+
+
+@compiled
+def _reach_down(low: float, high: float, start: float, axis: int, content: float, table: Table) -> float:
+    """As `_reach_up`, downwards."""
+    last = table.sums.shape[axis] - 1
+    near, far = last + 1, -1
+    while near - far > 1:
+        middle = (near + far) // 2
+        end = min(start, _edge(middle, axis, table))
+        if axis == 0:
+            held = measure(end, low, start, high, table)
+        else:
+            held = measure(low, end, high, start, table)
+        if held >= content:
+            far = middle
+        else:
+            near = middle
+    return -np.inf if far < 0 else min(start, _edge(far, axis, table))
+
+
+@compiled
+def reach(
+    x1: float, y1: float, x2: float, y2: float, content: float, table: Table
+) -> tuple[float, float, float, float]:
+    """The box grown on each side until the strip beside it holds `content`; a hair more, against rounding."""
+    if table.sums.shape[0] == 0:
+        grow_x = content / (y2 - y1) if content > 0.0 else 0.0
+        grow_y = content / (x2 - x1) if content > 0.0 else 0.0
+        left, below, right, above = x1 - grow_x, y1 - grow_y, x2 + grow_x, y2 + grow_y
+    elif content > 0.0:
+        left = _reach_down(y1, y2, x1, 0, content, table)
+        right = _reach_up(y1, y2, x2, 0, content, table)
+        below = _reach_down(x1, x2, y1, 1, content, table)
+        above = _reach_up(x1, x2, y2, 1, content, table)
+    else:
+        left, below, right, above = x1, y1, x2, y2
+    hair = 1e-9 * (max(abs(x1), abs(x2)) + (x2 - x1)), 1e-9 * (max(abs(y1), abs(y2)) + (y2 - y1))
+    wide, high = 1e-9 * (right - left), 1e-9 * (above - below)
+    return left - hair[0] - wide, below - hair[1] - high, right + hair[0] + wide, above + hair[1] + high
