@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -56,8 +57,7 @@ def extracted(points: ArrayLike, extractor: Extractor) -> Flags:
         return np.ones(len(np.asarray(points)), np.bool_)
     half = len(extractor) // 2
     given, box = as_points(points, half), np.asarray(extractor)
-    kept: Flags = ((given >= box[:half]) & (given <= box[half:])).all(axis=1)
-    return kept
+    return np.all((given >= box[:half]) & (given <= box[half:]), axis=1)
 
 
 def channels(
@@ -83,13 +83,11 @@ def channels(
         owners = range(len(boxes))
     elif len(owners) != len(boxes):
         raise ValueError(f"owners must be one for each of the {len(boxes)} queries, got {len(owners)}")
-    rows = [members[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    rows = [members[a:b] for a, b in pairwise(starts)]
     if procedure == "box":
         around = bounding(boxes, starts, members)
         closed = np.zeros((1, boxes.shape[1]), np.bool_)
-        return [
-            Channel(around[k : k + 1], closed, _header(group, owners, boxes)) for k, group in enumerate(rows)
-        ]
+        return [Channel(around[k : k + 1], closed, _header(group, owners, boxes)) for k, group in enumerate(rows)]
     if procedure == "union":
         return [_union(group, owners, boxes) for group in rows]
     return [channel for group in rows for channel in _pieces(group, owners, boxes)]

@@ -15,9 +15,9 @@ from tolerant.merging.arguments import as_rectangles
 from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.costs import Costs
 from tolerant.merging.grid import Grid, grid_over, list_box, near
-from tolerant.merging.model import Model, joint_size, model_of, root_of, sizes_of
+from tolerant.merging.model import Model, joint_size, model_of, root_of
 from tolerant.merging.pricing import Pricing
-from tolerant.merging.sizes import Size, area, measured, planar, reach
+from tolerant.merging.sizes import Size, area, measured, planar, reach, sizes_of
 from tolerant.merging.units import collapsed
 
 HEURISTIC, SAFE, GAIN = range(3)
@@ -115,8 +115,8 @@ def _row(pricing: Pricing, rule: int, own: Floats, a: int) -> np.ndarray:
     boxes, costs = pricing.units.boxes, pricing.costs
     half, rest = boxes.shape[1] // 2, slice(a + 1, None)
     if pricing.procedure == "pieces":  # what does not meet gains nothing
-        met: np.ndarray = (boxes[rest, :half] <= boxes[a, half:]) & (boxes[rest, half:] >= boxes[a, :half])
-        return met.all(axis=1)
+        met = (boxes[rest, :half] <= boxes[a, half:]) & (boxes[rest, half:] >= boxes[a, :half])
+        return np.all(met, axis=1)
     others = np.arange(a + 1, len(boxes))
     starts = np.arange(0, 2 * len(others) + 1, 2)
     joint = pricing.shape(starts, np.column_stack([np.full(len(others), a), others]).ravel()).sizes

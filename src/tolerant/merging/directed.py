@@ -6,15 +6,15 @@ import numpy as np
 
 from tolerant.kernels.random import key_of
 from tolerant.merging.arrays import Integers
-from tolerant.merging.descent import search, state_of
+from tolerant.merging.descent import search, units_of
 from tolerant.merging.lists import search_lists
-from tolerant.merging.model import Model, model_of, sizes_of
+from tolerant.merging.model import model_of
 from tolerant.merging.pairs import pairs
 from tolerant.merging.plain import book_of, plain_pairs
-from tolerant.merging.plan import EVALUATED, plan_of
+from tolerant.merging.plan import GROUP, plan_of
 from tolerant.merging.pricing import Pricing
-from tolerant.merging.sizes import planar
-from tolerant.merging.windows import improve
+from tolerant.merging.sizes import planar, sizes_of
+from tolerant.merging.windows import Solver
 
 WHOLE_LIMIT = 60
 """Units up to which random partitions of all of them are tried; above, windows are."""
@@ -32,34 +32,24 @@ def directed(pricing: Pricing, starts: int, seed: int, *, whole_limit: int = WHO
     table = pricing.table
     if table is None:
         return _called(pricing, starts, seed)
-    units, model = pricing.units, model_of(pricing.costs, table)
-    boxes, n = planar(units.boxes), len(units)
-    labels, evaluated = pairs(boxes, units.counts, model)
-    _, start = np.unique(labels, return_inverse=True)
+    model, boxes, n = model_of(pricing.costs, table), planar(pricing.units.boxes), len(pricing.units)
+    labels, evaluated = pairs(boxes, pricing.units.counts, model)
+    _, labels = np.unique(labels, return_inverse=True)
+    units = units_of(boxes, pricing.units.counts, sizes_of(boxes, table))
     if n <= MERGED_LIMIT:
         tries = max(starts - 2, 0) if n <= whole_limit else 0
-        own = sizes_of(boxes, table)
-        start, _, more = search(
-            start.astype(np.int64), boxes, units.counts, own, model, starts > 1, tries, key_of(seed), state_of(n)
-        )
+        labels, _, more = search(labels, units, model, starts > 1, tries, key_of(seed))
         evaluated += more
     if starts > 2 and n > whole_limit:
-        start, more = _by_windows(pricing, model, start, starts, seed)
-        evaluated += more
-    return start, int(evaluated)
-
-
-def _by_windows(pricing: Pricing, model: Model, labels: Integers, starts: int, seed: int) -> tuple[Integers, int]:
-    units = pricing.units
-    plan = plan_of(planar(units.boxes), units.counts, labels, model)
-    improve(plan, model, key_of(seed), rounds=max(1, starts // 5))
-    return plan.group[: len(units)].copy(), int(plan.tally[EVALUATED])
+        plan = plan_of(units, labels, model)
+        solver = Solver(plan, model, tries=10)
+        solver.improve(key_of(seed), rounds=max(1, starts // 5))
+        labels, evaluated = plan.links[:n, GROUP].copy(), evaluated + solver.evaluations
+    return labels, int(evaluated)
 
 
 def _called(pricing: Pricing, starts: int, seed: int) -> tuple[Integers, int]:
     """The same for any pricing."""
     labels, evaluated = plain_pairs(book_of(pricing), len(pricing.units))
-    found, _, more = search_lists(
-        pricing, labels, whole=starts > 1, tries=max(starts - 2, 0), key=key_of(seed)
-    )
+    found, _, more = search_lists(pricing, labels, whole=starts > 1, tries=max(starts - 2, 0), key=key_of(seed))
     return found, evaluated + more

@@ -43,8 +43,11 @@ def as_periods(value: ArrayLike, queries: int) -> Integers:
         raise ValueError(f"periods must be int[{queries}], one a query, got shape {given.shape}")
     if queries == 0:
         return np.zeros(0, np.int64)
-    if not np.issubdtype(given.dtype, np.number) or not (given == np.floor(given)).all() or not (given >= 1).all():
-        raise ValueError(f"periods must be whole numbers of at least 1, got {given[~(given >= 1)][:3].tolist() or given.tolist()[:3]}")
+    if not np.issubdtype(given.dtype, np.number):
+        raise ValueError(f"periods must be numbers, got {given.dtype}")
+    wrong = given[~((given >= 1) & (given == np.floor(given)))]
+    if len(wrong):
+        raise ValueError(f"periods must be whole numbers of at least 1, got {wrong[0]}")
     periods = given.astype(np.int64)
     distinct = np.unique(periods).tolist()
     if math.lcm(*distinct) > LONGEST:

@@ -65,7 +65,9 @@ def _around(rng: np.random.Generator, origins: Floats, spread: float, width: flo
     return centres
 
 
-def _check(n: int, clustered: float, share: float, spread: float, width: float, smallest: float, largest: float) -> None:
+def _check(
+    n: int, clustered: float, share: float, spread: float, width: float, smallest: float, largest: float
+) -> None:
     if n < 0:
         raise ValueError(f"n must not be negative, got {n}")
     for name, value in (("clustered", clustered), ("share", share)):

@@ -151,7 +151,7 @@ def _fewer(pricing: Pricing, labels: Integers, limits: Limits) -> tuple[Integers
     boxes[:, :half], boxes[:, half:] = np.inf, -np.inf
     np.minimum.at(boxes[:, :half], of, units.boxes[:, :half])
     np.maximum.at(boxes[:, half:], of, units.boxes[:, half:])
-    counts = np.bincount(of, weights=units.counts)
+    counts = np.bincount(of, weights=units.counts).astype(np.float64)
     whole = Units(boxes, counts, np.ones(groups, np.int64), np.arange(groups))
     book = book_of(Pricing(whole, pricing.costs, pricing.size), limits.size)
     joined, evaluations = plain_pairs(book, groups, limits.channels)

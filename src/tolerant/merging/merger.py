@@ -110,7 +110,7 @@ class Merger:
         for id, box in zip(ids, boxes, strict=True):
             self._enter(plan, id, box, journal)
         self._repair(plan, journal)
-        return self._told(plan, journal, {id: None for id in ids})
+        return self._told(plan, journal, dict.fromkeys(ids))
 
     def remove(self, id: Hashable) -> Changes:
         """Remove a subscription."""
@@ -261,9 +261,7 @@ class Merger:
             self._turn += 1
             plan.repair(channel, self._seed, self._turn, self._tries, self._hysteresis, journal)
 
-    def _told(
-        self, plan: LivePlan | CalledPlan, journal: Journal, named: Mapping[Hashable, int | None]
-    ) -> Changes:
+    def _told(self, plan: LivePlan | CalledPlan, journal: Journal, named: Mapping[Hashable, int | None]) -> Changes:
         """The changes; `named`: the ids that were added (from None) or removed (from their channel)."""
         moves: list[tuple[Hashable, int | None, int | None]] = []
         for id, before in named.items():

@@ -45,7 +45,7 @@ def gain(model: Model, p: float, size_a: float, r: float, size_b: float, size_ab
 
 @compiled
 def joint_size(boxes: Floats, a: int, b: int, table: Table) -> float:
-    """The size of the box around boxes a and b."""
+    """The size of the box around boxes a and b, rows of `boxes` that begin with x1 y1 x2 y2."""
     return measure(
         min(boxes[a, 0], boxes[b, 0]),
         min(boxes[a, 1], boxes[b, 1]),
@@ -53,15 +53,6 @@ def joint_size(boxes: Floats, a: int, b: int, table: Table) -> float:
         max(boxes[a, 3], boxes[b, 3]),
         table,
     )
-
-
-@compiled
-def sizes_of(boxes: Floats, table: Table) -> Floats:
-    """The size of each box."""
-    found = np.empty(len(boxes))
-    for k in range(len(boxes)):
-        found[k] = measure(boxes[k, 0], boxes[k, 1], boxes[k, 2], boxes[k, 3], table)
-    return found
 
 
 @compiled

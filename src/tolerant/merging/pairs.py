@@ -13,28 +13,25 @@ import numpy as np
 
 from tolerant.kernels.compiled import compiled
 from tolerant.merging.arrays import Floats, Integers
-from tolerant.merging.grid import Grid, grid_over, list_box, near, unlist_box
+from tolerant.merging.grid import CELL, Grid, grid_over, list_box, near, unlist_box
 from tolerant.merging.model import Model, gain, joint_size, root_of
 from tolerant.merging.sizes import measure, reach
+
+COUNT, SIZE, GAIN = 4, 5, 6
+"""Columns of `_Forest.groups`, behind the box."""
+
+FIRST, PARENT, BEST, HEAP = range(4)
+"""Columns of `_Forest.links`: first unit, the group that it went into, its best partner, and the heap (a column of
+groups by their gain with that partner, then by the first units of the two)."""
 
 
 class _Forest(NamedTuple):
     """Groups, units first, each merger behind them."""
 
-    boxes: Floats
-    counts: Floats
-    sizes: Floats
-    first: Integers  # the first unit of each
-    parents: Integers
-
-
-class _Heap(NamedTuple):
-    """Entries (gain, a, b): the partner b is `best[a]`; ordered by gain, then by the first members of the two."""
-
-    order: Integers  # groups, as a binary heap
-    gains: Floats  # of each group
-    best: Integers
-    used: Integers  # [1]
+    groups: Floats  # [room, 7]: box, queries, size, gain with the best partner
+    links: Integers  # [room, 4]
+    used: Integers  # [1]: entries of the heap
+    grid: Grid
 
 
 def pairs(boxes: Floats, counts: Floats, model: Model) -> tuple[Integers, int]:
@@ -48,132 +45,126 @@ def pairs(boxes: Floats, counts: Floats, model: Model) -> tuple[Integers, int]:
     if model.transfer == 0.0 and model.waste == 0.0 and np.isinf(model.largest):
         # Only channels cost anything: one, or, when they are free too, any number.
         return np.zeros(n, np.int64) if model.channel > 0 else np.arange(n), 0
-    room = 2 * n - 1
-    forest = _Forest(
-        boxes=np.concatenate([boxes, np.zeros((room - n, 4))]),
-        counts=np.concatenate([counts, np.zeros(room - n)]),
-        sizes=np.zeros(room),
-        first=np.arange(room),
-        parents=np.arange(room),
-    )
-    heap = _Heap(np.zeros(room, np.int64), np.zeros(room), np.full(room, -1, np.int64), np.zeros(1, np.int64))
-    evaluations = _merge_all(forest, heap, grid_over(forest.boxes, boxes), model, n)
-    return forest.parents[:n].copy(), int(evaluations)
+    groups, links = np.zeros((2 * n - 1, 7)), np.full((2 * n - 1, 4), -1, np.int64)
+    groups[:n, :4], groups[:n, COUNT] = boxes, counts
+    links[:, FIRST] = links[:, PARENT] = np.arange(2 * n - 1)
+    forest = _Forest(groups, links, np.zeros(1, np.int64), grid_over(groups, boxes))
+    evaluations = _merge_all(forest, model, n)
+    return links[:n, PARENT].copy(), int(evaluations)
 
 
 @compiled
-def _before(forest: _Forest, heap: _Heap, a: int, b: int) -> bool:
+def _before(forest: _Forest, a: int, b: int) -> bool:
     """Whether the entry of group a is to be taken before that of b."""
-    if heap.gains[a] != heap.gains[b]:
-        return bool(heap.gains[a] > heap.gains[b])
-    first_a, with_a = forest.first[a], forest.first[heap.best[a]]
-    first_b, with_b = forest.first[b], forest.first[heap.best[b]]
-    low_a, low_b = min(first_a, with_a), min(first_b, with_b)
-    if low_a != low_b:
-        return bool(low_a < low_b)
-    return bool(max(first_a, with_a) < max(first_b, with_b))
+    groups, links = forest.groups, forest.links
+    if groups[a, GAIN] != groups[b, GAIN]:
+        return bool(groups[a, GAIN] > groups[b, GAIN])
+    first_a, with_a = links[a, FIRST], links[links[a, BEST], FIRST]
+    first_b, with_b = links[b, FIRST], links[links[b, BEST], FIRST]
+    return _earlier(first_a, with_a, first_b, with_b)
 
 
 @compiled
-def _push(forest: _Forest, heap: _Heap, group: int) -> None:
-    at = heap.used[0]
-    heap.used[0] += 1
-    heap.order[at] = group
-    while at > 0 and _before(forest, heap, group, heap.order[(at - 1) // 2]):
-        heap.order[at] = heap.order[(at - 1) // 2]
+def _earlier(a: int, b: int, c: int, d: int) -> bool:
+    """Whether the pair {a, b} comes before {c, d} in the order of ties."""
+    if min(a, b) != min(c, d):
+        return min(a, b) < min(c, d)
+    return max(a, b) < max(c, d)
+
+
+@compiled
+def _push(forest: _Forest, group: int) -> None:
+    links, at = forest.links, forest.used[0]
+    forest.used[0] += 1
+    links[at, HEAP] = group
+    while at > 0 and _before(forest, group, links[(at - 1) // 2, HEAP]):
+        links[at, HEAP] = links[(at - 1) // 2, HEAP]
         at = (at - 1) // 2
-    heap.order[at] = group
+    links[at, HEAP] = group
 
 
 @compiled
-def _pop(forest: _Forest, heap: _Heap) -> int:
-    top = heap.order[0]
-    heap.used[0] -= 1
-    used = heap.used[0]
-    last = heap.order[used]
-    at = 0
-    while True:
+def _pop(forest: _Forest) -> int:
+    links, at = forest.links, 0
+    forest.used[0] -= 1
+    used, top = forest.used[0], links[0, HEAP]
+    last = links[used, HEAP]
+    while 2 * at + 1 < used:
         child = 2 * at + 1
-        if child >= used:
-            break
-        if child + 1 < used and _before(forest, heap, heap.order[child + 1], heap.order[child]):
+        if child + 1 < used and _before(forest, links[child + 1, HEAP], links[child, HEAP]):
             child += 1
-        if not _before(forest, heap, heap.order[child], last):
+        if not _before(forest, links[child, HEAP], last):
             break
-        heap.order[at] = heap.order[child]
+        links[at, HEAP] = links[child, HEAP]
         at = child
-    heap.order[at] = last
+    links[at, HEAP] = last
     return int(top)
 
 
 @compiled
-def _seek(forest: _Forest, heap: _Heap, grid: Grid, model: Model, a: int, found: Integers) -> int:
+def _seek(forest: _Forest, model: Model, a: int, found: Integers) -> int:
     """Find a's best partner among the groups listed, and push it if it gains; how many gains were evaluated."""
-    content = model.channel / (model.transfer + model.waste * forest.counts[a])
-    x1, y1, x2, y2 = reach(
-        forest.boxes[a, 0], forest.boxes[a, 1], forest.boxes[a, 2], forest.boxes[a, 3], content, model.table
-    )
-    count = near(grid, x1, y1, x2, y2, found)
-    heap.best[a] = -1
-    heap.gains[a] = 0.0
-    evaluated = 0
-    for k in range(count):
+    groups, links = forest.groups, forest.links
+    content = model.channel / (model.transfer + model.waste * groups[a, COUNT])
+    x1, y1, x2, y2 = reach(groups[a, 0], groups[a, 1], groups[a, 2], groups[a, 3], content, model.table)
+    best, most, evaluated = -1, 0.0, 0
+    for k in range(near(forest.grid, x1, y1, x2, y2, found)):
         b = found[k]
         if b == a:
             continue
         evaluated += 1
-        size = joint_size(forest.boxes, a, b, model.table)
-        gained = gain(model, forest.counts[a], forest.sizes[a], forest.counts[b], forest.sizes[b], size)
-        if gained <= 0.0 or gained < heap.gains[a] or size > model.largest:
+        size = joint_size(groups, a, b, model.table)
+        gained = gain(model, groups[a, COUNT], groups[a, SIZE], groups[b, COUNT], groups[b, SIZE], size)
+        if gained <= 0.0 or gained < most or size > model.largest:
             continue
-        if gained > heap.gains[a] or _smaller(forest.first[a], forest.first[b], forest.first[heap.best[a]]):
-            heap.gains[a] = gained
-            heap.best[a] = b
-    if heap.best[a] >= 0:
-        _push(forest, heap, a)
+        first = links[a, FIRST]
+        if gained > most or _earlier(first, links[b, FIRST], first, links[best, FIRST]):
+            best, most = b, gained
+    links[a, BEST] = best
+    groups[a, GAIN] = most
+    if best >= 0:
+        _push(forest, a)
     return evaluated
 
 
 @compiled
-def _smaller(a: int, b: int, other: int) -> bool:
-    """Whether the pair {a, b} comes before {a, other} in the order of ties."""
-    if min(a, b) != min(a, other):
-        return min(a, b) < min(a, other)
-    return max(a, b) < max(a, other)
+def _join(forest: _Forest, a: int, b: int, joined: int) -> None:
+    """Make group `joined` of a and b, which are listed no more."""
+    groups, links = forest.groups, forest.links
+    unlist_box(forest.grid, a)
+    unlist_box(forest.grid, b)
+    links[a, PARENT] = joined
+    links[b, PARENT] = joined
+    links[joined, FIRST] = min(links[a, FIRST], links[b, FIRST])
+    for c in range(2):
+        groups[joined, c] = min(groups[a, c], groups[b, c])
+        groups[joined, 2 + c] = max(groups[a, 2 + c], groups[b, 2 + c])
+    groups[joined, COUNT] = groups[a, COUNT] + groups[b, COUNT]
 
 
 @compiled
-def _merge_all(forest: _Forest, heap: _Heap, grid: Grid, model: Model, n: int) -> int:
-    found = np.empty(len(forest.boxes), np.int64)
-    evaluated = 0
+def _merge_all(forest: _Forest, model: Model, n: int) -> int:
+    groups, links, places = forest.groups, forest.links, forest.grid.places
+    found = np.empty(len(groups), np.int64)
+    evaluated, fresh, a = 0, 0, 0  # units and mergers below `fresh` are listed
+    while fresh < n or forest.used[0] > 0:
+        if fresh < n:
+            a = fresh
+        else:
+            a = _pop(forest)
+            if places[a, CELL] < 0:
+                continue
+            b = links[a, BEST]
+            if places[b, CELL] >= 0:
+                _join(forest, a, b, fresh)
+                a = fresh
+        if a == fresh:
+            groups[a, SIZE] = measure(groups[a, 0], groups[a, 1], groups[a, 2], groups[a, 3], model.table)
+        evaluated += _seek(forest, model, a, found)
+        if a == fresh:
+            list_box(forest.grid, a)
+            fresh += 1
+    parents = links[:, PARENT].copy()
     for a in range(n):
-        box = forest.boxes[a]
-        forest.sizes[a] = measure(box[0], box[1], box[2], box[3], model.table)
-        evaluated += _seek(forest, heap, grid, model, a, found)
-        list_box(grid, a)
-    used = n
-    while heap.used[0] > 0:
-        a = _pop(forest, heap)
-        if grid.cell[a] < 0:
-            continue
-        b = heap.best[a]
-        if grid.cell[b] < 0:
-            evaluated += _seek(forest, heap, grid, model, a, found)
-            continue
-        unlist_box(grid, a)
-        unlist_box(grid, b)
-        forest.parents[a] = used
-        forest.parents[b] = used
-        for c in range(2):
-            forest.boxes[used, c] = min(forest.boxes[a, c], forest.boxes[b, c])
-            forest.boxes[used, 2 + c] = max(forest.boxes[a, 2 + c], forest.boxes[b, 2 + c])
-        box = forest.boxes[used]
-        forest.sizes[used] = measure(box[0], box[1], box[2], box[3], model.table)
-        forest.counts[used] = forest.counts[a] + forest.counts[b]
-        forest.first[used] = min(forest.first[a], forest.first[b])
-        evaluated += _seek(forest, heap, grid, model, used, found)
-        list_box(grid, used)
-        used += 1
-    for a in range(n):
-        forest.parents[a] = root_of(forest.parents, a)
+        links[a, PARENT] = root_of(parents, a)
     return evaluated

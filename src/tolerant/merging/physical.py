@@ -62,7 +62,7 @@ def overhearing(
 def _heard(sizes: ArrayLike, header: float, listen: float) -> Floats:
     given = np.asarray(sizes, np.float64)
     if given.ndim != 1 or not (np.isfinite(given).all() and (given >= 0).all()):
-        raise ValueError(f"sizes must be float[g], finite and not negative, got {sizes}")
+        raise ValueError(f"sizes must be float[g], finite and not negative, got {sizes!r}")
     for name, value in (("header", header), ("listen", listen)):
         if not (np.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be finite and not negative, got {value}")

@@ -54,7 +54,7 @@ def cut(boxes: Floats, *, apart: bool = True) -> Pieces:
     edges_of = np.concatenate([ends[:, :, 0, 0], ends[:, :, 1, 0]], axis=1)
     opened = np.concatenate([ends[:, :, 0, 1] == 1, ends[:, :, 1, 1] == 0], axis=1)
     inside = (spans[None, :, :, 0] <= found[:, None, :, 0]) & (found[:, None, :, 1] <= spans[None, :, :, 1])
-    return Pieces(edges_of, opened, inside.all(axis=2))
+    return Pieces(edges_of, opened, np.all(inside, axis=2))
 
 
 def _labelled(spans: Integers, shape: list[int], apart: bool) -> np.ndarray:

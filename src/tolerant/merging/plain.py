@@ -105,7 +105,9 @@ class ListBook:
     def __init__(self, pricing: Pricing, largest: float = np.inf) -> None:
         n = len(pricing.units)
         if n > LARGEST_REGIONS:
-            raise ValueError(f"procedure {pricing.procedure!r} takes at most {LARGEST_REGIONS} distinct rectangles, got {n}")
+            raise ValueError(
+                f"procedure {pricing.procedure!r} takes at most {LARGEST_REGIONS} distinct rectangles, got {n}"
+            )
         if np.isfinite(largest):
             raise ValueError("max_size goes with procedure 'box' only")
         self._pricing = pricing
@@ -179,7 +181,7 @@ def _look(book: Book, alive: np.ndarray, best: Floats, partner: Integers, a: int
 
 
 def _look_around(book: Book, alive: np.ndarray, best: Floats, partner: Integers, a: int) -> int:
-    """Evaluate a changed group against all others: its best partner behind it, and whether it is one to those before."""
+    """Evaluate a changed group against all others: its best partner behind it, and whether it is one to others."""
     others = np.flatnonzero(alive)
     others = others[others != a]
     best[a], partner[a] = -np.inf, -1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class Pricing:
 
     def _cut(self, starts: Integers, members: Integers) -> tuple[Floats, Integers, Floats]:
         """Size and answering of each piece, summed, for sizes that have to be called."""
-        parts = [cut(self.units.boxes[members[a:b]]).edges for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        parts = [cut(self.units.boxes[members[a:b]]).edges for a, b in pairwise(starts)]
         pieces = np.array([len(part) for part in parts], np.int64)
         if not parts:
             return np.zeros(0), pieces, np.zeros(0)

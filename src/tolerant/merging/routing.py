@@ -29,7 +29,9 @@ def route(points: ArrayLike, boxes: ArrayLike) -> tuple[Integers, Integers]:
     if len(regions) == 0 or len(given) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     if half > 2:  # by the first two columns, then by the others
-        rows, found = _routed(np.ascontiguousarray(given[:, :2]), np.ascontiguousarray(regions[:, [0, 1, half, half + 1]]))
+        rows, found = _routed(
+            np.ascontiguousarray(given[:, :2]), np.ascontiguousarray(regions[:, [0, 1, half, half + 1]])
+        )
         kept = (given[rows] >= regions[found, :half]) & (given[rows] <= regions[found, half:])
         return rows[kept.all(axis=1)], found[kept.all(axis=1)]
     if half == 1:

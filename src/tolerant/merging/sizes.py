@@ -59,7 +59,7 @@ class RowCounts:
         if not (np.isfinite(table).all() and (table >= 0).all()):
             raise ValueError("counts must be finite and not negative")
         if first.shape != (table.ndim,) or last.shape != (table.ndim,) or not (first < last).all():
-            raise ValueError(f"low and high must be {table.ndim} numbers each, low below high, got {low} and {high}")
+            raise ValueError(f"low and high must be {table.ndim} numbers each, low first, got {low!r}, {high!r}")
         self.dimensions = table.ndim
         if self.dimensions == 1:  # as a table of one cell along y, from 0 to 1
             table, first, last = table[:, None], np.append(first, 0.0), np.append(last, 1.0)
@@ -72,7 +72,7 @@ class RowCounts:
         boxes = np.asarray(rectangles, np.float64)
         if boxes.ndim != 2 or boxes.shape[1] != 2 * self.dimensions:
             raise ValueError(f"rectangles must be float[k, {2 * self.dimensions}] for this size, got {boxes.shape}")
-        return _measure_all(planar(boxes), self.table)
+        return sizes_of(planar(boxes), self.table)
 
 
 def rows(points: ArrayLike, cells: int = 256) -> RowCounts:
@@ -157,7 +157,8 @@ def measure(x1: float, y1: float, x2: float, y2: float, table: Table) -> float:
 
 
 @compiled
-def _measure_all(boxes: Floats, table: Table) -> Floats:
+def sizes_of(boxes: Floats, table: Table) -> Floats:
+    """The size of each box, float[k]."""
     found = np.empty(len(boxes))
     for k in range(len(boxes)):
         found[k] = measure(boxes[k, 0], boxes[k, 1], boxes[k, 2], boxes[k, 3], table)
@@ -165,48 +166,28 @@ def _measure_all(boxes: Floats, table: Table) -> Floats:
 
 
 @compiled
-def _edge(index: int, axis: int, table: Table) -> float:
-    return float(table.frame[axis] + index / table.frame[2 + axis])
-
-
-@compiled
-def _reach_up(low: float, high: float, start: float, axis: int, content: float, table: Table) -> float:
-    """How far up along `axis` from `start` the strip between `low` and `high` of the other axis can reach before it
-    holds `content` rows; rounded up to a cell's edge, infinite if it never does.
+def _strip_end(low: float, high: float, start: float, axis: int, up: bool, content: float, table: Table) -> float:
+    """How far along `axis`, up or down from `start`, the strip from `low` to `high` of the other axis goes before it
+    holds `content` rows; rounded outwards to a cell's edge, infinite if it never does.
     """
     last = table.sums.shape[axis] - 1
-    near, far = -1, last + 1  # the strip up to edge `near` holds too little, up to `far` enough
-    while far - near > 1:
+    near, far = (-1, last + 1) if up else (last + 1, -1)  # too little up to edge `near`, enough up to `far`
+    while abs(far - near) > 1:
         middle = (near + far) // 2
-        end = max(start, _edge(middle, axis, table))
+        edge = table.frame[axis] + middle / table.frame[2 + axis]
+        first, second = (start, max(start, edge)) if up else (min(start, edge), start)
         if axis == 0:
-            held = measure(start, low, end, high, table)
+            held = measure(first, low, second, high, table)
         else:
-            held = measure(low, start, high, end, table)
+            held = measure(low, first, high, second, table)
         if held >= content:
             far = middle
         else:
             near = middle
-    return np.inf if far > last else max(start, _edge(far, axis, table))
-
-
-@compiled
-def _reach_down(low: float, high: float, start: float, axis: int, content: float, table: Table) -> float:
-    """As `_reach_up`, downwards."""
-    last = table.sums.shape[axis] - 1
-    near, far = last + 1, -1
-    while near - far > 1:
-        middle = (near + far) // 2
-        end = min(start, _edge(middle, axis, table))
-        if axis == 0:
-            held = measure(end, low, start, high, table)
-        else:
-            held = measure(low, end, high, start, table)
-        if held >= content:
-            far = middle
-        else:
-            near = middle
-    return -np.inf if far < 0 else min(start, _edge(far, axis, table))
+    edge = table.frame[axis] + far / table.frame[2 + axis]
+    if up:
+        return np.inf if far > last else max(start, edge)
+    return -np.inf if far < 0 else min(start, edge)
 
 
 @compiled
@@ -214,17 +195,19 @@ def reach(
     x1: float, y1: float, x2: float, y2: float, content: float, table: Table
 ) -> tuple[float, float, float, float]:
     """The box grown on each side until the strip beside it holds `content`; a hair more, against rounding."""
-    if table.sums.shape[0] == 0:
-        grow_x = content / (y2 - y1) if content > 0.0 else 0.0
-        grow_y = content / (x2 - x1) if content > 0.0 else 0.0
-        left, below, right, above = x1 - grow_x, y1 - grow_y, x2 + grow_x, y2 + grow_y
-    elif content > 0.0:
-        left = _reach_down(y1, y2, x1, 0, content, table)
-        right = _reach_up(y1, y2, x2, 0, content, table)
-        below = _reach_down(x1, x2, y1, 1, content, table)
-        above = _reach_up(x1, x2, y2, 1, content, table)
-    else:
-        left, below, right, above = x1, y1, x2, y2
-    hair = 1e-9 * (max(abs(x1), abs(x2)) + (x2 - x1)), 1e-9 * (max(abs(y1), abs(y2)) + (y2 - y1))
-    wide, high = 1e-9 * (right - left), 1e-9 * (above - below)
-    return left - hair[0] - wide, below - hair[1] - high, right + hair[0] + wide, above + hair[1] + high
+    left, below, right, above = x1, y1, x2, y2
+    if content > 0.0:
+        if table.sums.shape[0] == 0:
+            left, right = x1 - content / (y2 - y1), x2 + content / (y2 - y1)
+            below, above = y1 - content / (x2 - x1), y2 + content / (x2 - x1)
+        else:
+            for up in (False, True):
+                across = _strip_end(y1, y2, x2 if up else x1, 0, up, content, table)
+                along = _strip_end(x1, x2, y2 if up else y1, 1, up, content, table)
+                if up:
+                    right, above = across, along
+                else:
+                    left, below = across, along
+    hair_x = 1e-9 * (max(abs(x1), abs(x2)) + (right - left))
+    hair_y = 1e-9 * (max(abs(y1), abs(y2)) + (above - below))
+    return left - hair_x, below - hair_y, right + hair_x, above + hair_y

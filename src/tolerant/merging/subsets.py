@@ -64,7 +64,9 @@ def _box_prices(pricing: Pricing, units: Integers, due: np.ndarray) -> Floats:
 
 def _refuse(units: int, limit: int, method: str) -> None:
     if units > limit:
-        raise ValueError(f"method {method!r} takes at most {limit} distinct rectangles that belong together, got {units}")
+        raise ValueError(
+            f"method {method!r} takes at most {limit} distinct rectangles that belong together, got {units}"
+        )
 
 
 def _groups(chosen: Integers, units: Integers) -> list[Integers]:

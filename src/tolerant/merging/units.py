@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tolerant.kernels.compiled import compiled
 from tolerant.kernels.random import mixed
@@ -31,7 +32,7 @@ def collapsed(rectangles: Floats, periods: Integers | None = None) -> Units:
     """The units of these queries, in O(n)."""
     every = np.ones(len(rectangles), np.int64) if periods is None else periods
     keys = rectangles if periods is None else np.column_stack([rectangles, periods.astype(np.float64)])
-    of, first = _numbered(np.ascontiguousarray(keys))
+    of, first = _numbered(np.ascontiguousarray(keys).view(np.uint64))
     counts = np.bincount(of, minlength=len(first)).astype(np.float64)
     return Units(np.ascontiguousarray(rectangles[first]), counts, every[first], of)
 
@@ -62,15 +63,14 @@ def expanded(units: Units, labels: Integers) -> tuple[tuple[int, ...], ...]:
 
 
 @compiled
-def _numbered(keys: Floats) -> tuple[Integers, Integers]:
+def _numbered(words: NDArray[np.uint64]) -> tuple[Integers, Integers]:
     """Equal rows get equal numbers, counted from the first row on; and the first row of each number."""
-    n, width = keys.shape
+    n, width = words.shape
     capacity = 16
     while capacity < 2 * n:
         capacity *= 2
     slots = np.full(capacity, -1, np.int64)
     of, first, used = np.empty(n, np.int64), np.empty(n, np.int64), 0
-    words = keys.view(np.uint64)
     for i in range(n):
         word = np.uint64(0)
         for c in range(width):
@@ -80,7 +80,7 @@ def _numbered(keys: Floats) -> tuple[Integers, Integers]:
             other = first[slots[place]]
             same = True
             for c in range(width):
-                same = same and keys[i, c] == keys[other, c]
+                same = same and words[i, c] == words[other, c]
             if same:
                 break
             place = (place + 1) & (capacity - 1)
