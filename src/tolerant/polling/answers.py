@@ -1,0 +1,79 @@
+"""What the queries of a poller are thought to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tolerant.polling.arrays import COUNT, MIN, Floats, Links, Records
+from tolerant.polling.forecasts import foretold
+from tolerant.queries import Aggregate
+
+
+@dataclass(frozen=True)
+class PolledAnswer:
+    """A query's answer at tick `at`: value ∓ within, right a fraction `asked` of the time.
+
+    fidelity: the fraction thought to have been delivered up to the last full window (`specs/2-polling.md` §5.5), NaN
+    before the first. stale: some item was not pulled for too long.
+    """
+
+    query: str
+    at: int
+    low: float
+    value: float
+    high: float
+    asked: float
+    fidelity: float
+    stale: bool = False
+
+    @classmethod
+    def of(
+        cls, queries: Sequence[Aggregate], table: Records, links: Links, items: Records, now: int, stale: int
+    ) -> list[PolledAnswer]:
+        """The answers of all queries whose items all have a value."""
+        shown = values_of(items, now)
+        answers = []
+        for query, record in zip(queries, table, strict=True):
+            span = slice(int(record["start"]), int(record["stop"]))
+            members = links.items[span]
+            last = items["last"][members]
+            if (last < 0).any() or (len(query.weights) == 0 and query.fn != "count"):
+                continue
+            value = _value(query, int(record["kind"]), shown[members], links.weights[span])
+            delivered = float(record["good"] / record["ticks"]) if record["ticks"] > 0 else float("nan")
+            late = bool((now - last > stale).any())
+            answers.append(
+                cls(
+                    query.name,
+                    now,
+                    value - query.within,
+                    value,
+                    value + query.within,
+                    query.fidelity,
+                    delivered,
+                    late,
+                )
+            )
+        return answers
+
+
+def _value(query: Aggregate, kind: int, values: Floats, weights: Floats) -> float:
+    if kind == COUNT:
+        return float(len(query.weights))
+    if query.fn in ("sum", "avg"):
+        return float(weights @ values)
+    return float(values.min() if kind == MIN else values.max())
+
+
+def values_of(items: Records, tick: int) -> Floats:
+    """The value that answers use for each item at a tick, float64[items]."""
+    values: Floats = items["value"].copy()
+    for i in np.flatnonzero(items["predictor"]):
+        record = items[i]
+        values[i] = foretold(
+            record["value"], record["level"], record["rate"], record["predictor"], int(tick - record["last"])
+        )
+    return values

@@ -1,0 +1,71 @@
+"""One choice without a history: which items to ask for, given what each is thought to have changed by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tolerant.polling.exact import choose_exact
+from tolerant.polling.options import MODELS, Options
+from tolerant.polling.problem import queries_of, referred, start_feedback
+from tolerant.polling.tick import choose_by
+from tolerant.queries import Aggregate
+
+_STATELESS = ("all", "per-item", "positive-negative", "max", "exact", "max-over", "max-repeated")
+
+
+def choose(
+    changes: Mapping[str, float],
+    queries: Sequence[Aggregate],
+    chooser: str = "max",
+    *,
+    pull_ratio: float = 0.8,
+    values: Mapping[str, float] | None = None,
+    costs: Mapping[str, float] | None = None,
+) -> set[str]:
+    """The items to pull when each has changed by `changes` since its last pull.
+
+    chooser: "all", "per-item", "positive-negative", "max", "exact" (the cheapest set after which every query is
+    within). values: held values, needed for min and max. costs: of a pull, by item, for "exact".
+
+    >>> query = Aggregate.over("total", "sum", ["a", "b", "c", "d"], within=200)
+    >>> changes = {"a": 500, "b": 75, "c": -200, "d": -150}
+    >>> choose(changes, [query], "max"), choose(changes, [query], "positive-negative")
+    ({'a'}, {'b'})
+    """
+    if chooser not in _STATELESS:
+        raise ValueError(f"chooser must be one of {', '.join(_STATELESS)}, got {chooser!r}")
+    options = Options("max", pull_ratio, costs=costs)
+    index = referred(queries)
+    names = tuple(index)
+    table, links = queries_of(queries, index)
+    start_feedback(table, None, 0.0)
+    moved = _numbers("changes", changes, names)
+    held = _numbers("values", values or {}, names) if len(links.ordered) else np.zeros(len(names))
+    if chooser == "exact":
+        marked = choose_exact(table, links, held, moved, options.charges(names))
+    else:
+        marked = np.zeros(len(names), np.bool_)
+        reach = np.bincount(links.items, np.abs(links.weights) * _linear(table), len(names)).astype(np.float64)
+        if len(names):
+            code, hint = MODELS[chooser], np.zeros(1, np.int64)
+            choose_by(table, links, held, moved, reach, code, float(pull_ratio), hint, marked)
+    return {name for name, pulled in zip(names, marked, strict=True) if pulled}
+
+
+def _linear(table: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.repeat(table["kind"] == 0, table["stop"] - table["start"])
+
+
+def _numbers(
+    argument: str, given: Mapping[str, float], names: Sequence[str]
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise ValueError(f"{argument} must have every item of the queries, got none for {missing[0]!r}")
+    numbers = np.array([given[name] for name in names], np.float64)
+    for name, number in zip(names, numbers, strict=True):
+        if not np.isfinite(number):
+            raise ValueError(f"{argument} must be finite, got {number} for item {name!r}")
+    return numbers

@@ -1,0 +1,147 @@
+"""The seed's choosers: which items to ask for when a query is thought to be off (`specs/2-polling.md` §2.7).
+
+All mark items in `marked` and set their `changes` to 0: an item that is asked for contributes nothing any more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.kernels.compiled import compiled
+from tolerant.polling.arrays import Flags, Floats, Integers, Links, Record, Records
+from tolerant.polling.incoherency import extreme, incoherency
+
+
+@compiled
+def _is_over(query: Record, links: Links, values: Floats, changes: Floats) -> bool:
+    return abs(incoherency(query, links, values, changes)) > query.safety * query.bound
+
+
+@compiled
+def choose_all(queries: Records, links: Links, values: Floats, changes: Floats, marked: Flags) -> None:
+    """Mark every item of each query that is over."""
+    for q in range(len(queries)):
+        query = queries[q]
+        if _is_over(query, links, values, changes):
+            for k in range(query.start, query.stop):
+                marked[links.items[k]] = True
+                changes[links.items[k]] = 0.0
+
+
+@compiled
+def choose_per_item(queries: Records, links: Links, changes: Floats, marked: Flags) -> None:
+    """Mark every item that has used up its own share of a query."""
+    for q in range(len(queries)):
+        query = queries[q]
+        factor = query.safety * (1.0 + 1e-9)
+        for k in range(query.start, query.stop):
+            i = links.items[k]
+            if abs(changes[i]) > factor * links.shares[k]:
+                marked[i] = True
+                changes[i] = 0.0
+
+
+@compiled
+def choose_positive_negative(queries: Records, links: Links, values: Floats, changes: Floats, marked: Flags) -> None:
+    """For each query that is over, mark the largest contribution that does not turn it round, until it is within."""
+    for q in range(len(queries)):
+        query = queries[q]
+        bound = query.safety * query.bound
+        ordered = query.kind == 1 or query.kind == 2
+        off = incoherency(query, links, values, changes)
+        while abs(off) > bound:
+            if ordered:
+                scores = np.zeros(len(values))
+                _score_ordered(query, links, values, changes, scores)
+                _mark_best(scores, 1.0, changes, marked)
+            else:
+                _mark_towards(query, links, changes, off, marked)
+            off = incoherency(query, links, values, changes)
+
+
+@compiled
+def _mark_towards(query: Record, links: Links, changes: Floats, off: float, marked: Flags) -> None:
+    """Figure 3: the largest contribution below what the query is off; without one, all of that sign."""
+    sign = 1.0 if off > 0.0 else -1.0
+    best, found = 0.0, -1
+    for k in range(query.start, query.stop):
+        part = sign * links.weights[k] * changes[links.items[k]]
+        if best < part < abs(off):
+            best, found = part, links.items[k]
+    for k in range(query.start, query.stop):
+        i = links.items[k]
+        if i == found or (found < 0 and sign * links.weights[k] * changes[i] > 0.0):
+            marked[i] = True
+            changes[i] = 0.0
+
+
+@compiled
+def _score_ordered(query: Record, links: Links, values: Floats, changes: Floats, scores: Floats) -> None:
+    """Add each item's effect on a min or max to its score; where none has any, the size of its change."""
+    held = extreme(query, links, values, changes, -2)
+    any_effect = False
+    for k in range(query.start, query.stop):
+        i = links.items[k]
+        if changes[i] != 0.0:
+            effect = abs(extreme(query, links, values, changes, i) - held)
+            scores[i] += effect
+            any_effect = any_effect or effect > 0.0
+    if not any_effect:
+        for k in range(query.start, query.stop):
+            scores[links.items[k]] += abs(changes[links.items[k]])
+
+
+@compiled
+def first_over(queries: Records, links: Links, values: Floats, changes: Floats, hint: Integers) -> int:
+    """Some query that is over, or −1. The search begins where one was found last: only "any" is asked."""
+    size = len(queries)
+    for step in range(size):
+        q = hint[0] + step
+        if q >= size:
+            q -= size
+        if _is_over(queries[q], links, values, changes):
+            hint[0] = q
+            return q
+    return -1
+
+
+@compiled
+def choose_max(
+    queries: Records, links: Links, values: Floats, changes: Floats, reach: Floats, ratio: float, hint: Integers,
+    marked: Flags,
+) -> bool:  # fmt: skip
+    """If any query is over, mark the items whose score is at least `ratio` of the best one (12); whether it was so."""
+    if first_over(queries, links, values, changes, hint) < 0:
+        return False
+    scores = np.abs(changes) * reach
+    for q in links.ordered:
+        _score_ordered(queries[q], links, values, changes, scores)
+    _mark_best(scores, ratio, changes, marked)
+    return True
+
+
+@compiled
+def choose_max_of_over(
+    queries: Records, links: Links, values: Floats, changes: Floats, ratio: float, marked: Flags
+) -> None:
+    """Equation 12 with the sum over the queries that are over, instead of all."""
+    scores = np.zeros(len(values))
+    for q in range(len(queries)):
+        query = queries[q]
+        if not _is_over(query, links, values, changes):
+            continue
+        if query.kind == 1 or query.kind == 2:
+            _score_ordered(query, links, values, changes, scores)
+            continue
+        for k in range(query.start, query.stop):
+            scores[links.items[k]] += abs(links.weights[k] * changes[links.items[k]])
+    _mark_best(scores, ratio, changes, marked)
+
+
+@compiled
+def _mark_best(scores: Floats, ratio: float, changes: Floats, marked: Flags) -> None:
+    best = scores.max()
+    for i in range(len(scores)):
+        if scores[i] > 0.0 and scores[i] >= ratio * best:
+            marked[i] = True
+            changes[i] = 0.0

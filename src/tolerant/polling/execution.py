@@ -1,0 +1,49 @@
+"""The chain executed from tick to tick: one random path, whose spread is what makes pulls happen (§2.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.kernels.compiled import compiled
+from tolerant.kernels.random import bits_at
+from tolerant.polling.arrays import Chains, Floats, Record, Records
+from tolerant.polling.chain import drawn, propagate
+
+
+@compiled
+def restart(item: Record, spread: Floats, i: int) -> None:
+    """Put the chain to where it was at the last pull. spread: empty, or the distributions of all items."""
+    item.running = item.learned
+    item.drift = 0.0
+    item.stepped = item.last
+    if spread.size > 0:
+        spread[i] = 0.0
+        spread[i, item.learned] = 1.0
+
+
+@compiled
+def execute(item: Record, chains: Chains, i: int, tick: int) -> None:
+    """Run the chain on to `tick`; its draws depend on item and tick alone."""
+    half = chains.sums.shape[1] // 2
+    for t in range(item.stepped + 1, tick + 1):
+        if chains.spread.size > 0:
+            item.drift += item.spacing * propagate(chains.counts[i], chains.sums[i], chains.spread[i])
+            continue
+        state = item.running
+        if chains.sums[i, state] > 0.0:
+            uniform = (bits_at(item.key, np.uint64(t)) >> np.uint64(11)) * 2.0**-53
+            state = drawn(chains.counts[i], chains.sums[i], state, uniform)
+            item.running = state
+        item.drift += item.spacing * (state - half)
+    item.stepped = max(item.stepped, tick)
+
+
+@compiled
+def advance(items: Records, chains: Chains, tick: int) -> None:
+    """Bring every chain to `tick` and predict every change (8)."""
+    for i in range(len(items)):
+        item = items[i]
+        item.predicted = 0.0
+        if 0 <= item.last < tick:
+            execute(item, chains, i, tick)
+            item.predicted = item.drift + (tick - item.last) * item.bias

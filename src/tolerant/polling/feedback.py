@@ -1,0 +1,63 @@
+"""Feedback on fidelity: each query's safety factor follows what was delivered (`specs/2-polling.md` §2.9)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tolerant.kernels.compiled import compiled
+from tolerant.polling.arrays import Floats, Links, Record, Records, Settings, Window
+from tolerant.polling.window import clear, delivered_honest, delivered_interpolated, first_tick, open_ends
+
+LEAST, MOST = 0.05, 2.0
+"""Where a safety factor stays: one that ran away would need many bad windows to come back."""
+
+
+@compiled
+def adjust(query: Record, delivered: float, learning_rate: float) -> None:
+    """Equations 13 and 14, the difference in percentage points."""
+    ahead = 100.0 * (delivered - query.required)
+    if abs(ahead) < 1e-9:
+        ahead = 0.0
+    before = query.before
+    if not math.isnan(before):
+        if ahead * before > 0.0:
+            query.gamma /= learning_rate
+        else:
+            query.gamma *= learning_rate
+    grown = query.safety * math.exp(query.gamma * ahead)
+    query.safety = min(max(grown, 0.05), 2.0)
+    query.before = ahead
+
+
+@compiled
+def end_window(
+    queries: Records, links: Links, items: Records, window: Window, tick: int, origin: int, settings: Settings,
+    means: Floats,
+) -> None:  # fmt: skip
+    """Estimate what the window that ends at `tick` delivered, adjust the safety factors, begin the next one.
+
+    means: the mean of each of the two estimates over the queries, NaN where not made. Ticks up to `origin` were not
+    seen and do not count.
+    """
+    size = settings.window
+    unseen = max(0, origin - first_tick(tick, size) + 1)
+    counted = size - unseen
+    means[:] = np.nan
+    good = np.empty(len(queries))
+    for source in range(1, 3 if counted > 0 else 0):
+        if source == 1 and (settings.feedback == 1 or settings.report):
+            delivered_interpolated(queries, links, window, size, good)
+        elif source == 2 and (settings.feedback == 2 or settings.report):
+            open_ends(window, items, tick, size)
+            delivered_honest(queries, links, window, size, good)
+            for q in range(good.size):
+                queries[q].good += good[q] - unseen
+                queries[q].ticks += counted
+        else:
+            continue
+        means[source - 1] = (good.mean() - unseen) / counted
+        for q in range(good.size if settings.feedback == source else 0):
+            adjust(queries[q], (good[q] - unseen) / counted, settings.learning_rate)
+    clear(window)

@@ -1,0 +1,107 @@
+"""What a pull teaches: the chain, its correction, the variance, and what was missed meanwhile (§2.3, §2.4, §2.10)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.kernels.compiled import compiled
+from tolerant.polling.arrays import Chains, Floats, Record, Records, Settings, Window
+from tolerant.polling.chain import corrected, forget, learn, state_of
+from tolerant.polling.execution import execute, restart
+from tolerant.polling.forecasts import foretold, judge_predictors
+from tolerant.polling.risk import Rows, shift, spread_of, unmark
+from tolerant.polling.together import Together, remember
+from tolerant.polling.window import between_pulls
+
+
+@compiled
+def take(
+    rows: Rows, items: Records, chains: Chains, window: Window, together: Together, settings: Settings,
+    i: int, value: float, at: int, now: int, path: Floats,
+) -> None:  # fmt: skip
+    """Learn from a pull of item `i`: its value at tick `at`, known at tick `now`. An older one than held is dropped.
+
+    path: with intermediate values, those of every tick since the last pull, `at` included; else empty.
+    """
+    item = items[i]
+    last, ticks, change = item.last, at - item.last, value - item.value
+    if last < 0:
+        _take_first(item, chains, i, value, at)
+        ticks, last = 1, at - 1
+    elif ticks <= 0:
+        if ticks == 0:
+            item.value = value
+            item.marked = False
+        return
+    else:
+        if not item.marked:
+            shift(rows, i, -spread_of(items, i, now), 0.0)
+        missed = np.empty(ticks if window.apart.size > 0 else 0)
+        _miss(item, change, path, missed)
+        variance = item.variance
+        _learn_change(item, chains, i, change, ticks, at, path, settings)
+        item.value, item.last = value, at
+        item.cap = min(2 * item.cap, settings.max_interval)
+        item.pulls += 1
+        item.marked = False
+        shift(rows, i, spread_of(items, i, now), item.variance - variance)
+        restart(item, chains.spread, i)
+        execute(item, chains, i, now)
+        if missed.size > 0:
+            between_pulls(window, item.variance, i, missed, at, now, settings.window)
+    if together.points.size > 0:
+        remember(together, i, value - change if last >= 0 and ticks > 1 else value, value, last, at)
+
+
+@compiled
+def _take_first(item: Record, chains: Chains, i: int, value: float, at: int) -> None:
+    item.value, item.level, item.last = value, value, at
+    item.cap, item.pulls = 1, 1
+    item.marked = False
+    restart(item, chains.spread, i)
+
+
+@compiled
+def _miss(item: Record, change: float, path: Floats, missed: Floats) -> None:
+    """How far the item's true value was from the one in use at each tick since its last pull."""
+    for k in range(1, missed.size + 1):
+        true = path[k - 1] - item.value if path.size > 0 else change * k / missed.size
+        if item.predictor > 0:
+            true -= foretold(item.value, item.level, item.rate, item.predictor, k) - item.value
+        missed[k - 1] = true
+
+
+@compiled
+def _learn_change(
+    item: Record, chains: Chains, i: int, change: float, ticks: int, at: int, path: Floats, settings: Settings
+) -> None:
+    """Teach the chain, the correction, the variance and the predictors what the item did."""
+    if item.stepped != at:
+        restart(item, chains.spread, i)
+        execute(item, chains, i, at)
+    counts, sums = chains.counts[i], chains.sums[i]
+    if settings.forgetting > 0.0:
+        forget(counts, sums, (1.0 - settings.forgetting) ** ticks)
+    steps = max(path.size, 1)  # with intermediate values, one transition a tick
+    before = item.value
+    for k in range(steps):
+        rate = path[k] - before if path.size > 0 else change / ticks
+        state = state_of(rate, item.spacing, sums.size // 2)
+        learn(counts, sums, item.learned, state, 1 if path.size > 0 else ticks)
+        item.learned = state
+        before += rate
+        if path.size > 0:
+            before = path[k]
+    item.bias = corrected(item.bias, change, item.drift, ticks, settings.smoothing)
+    share = max(0.02, 1.0 / item.pulls)
+    if settings.forecast:
+        judge_predictors(item, chains.errors[i], item.value + change, ticks, share)
+    else:
+        item.variance += share * (min(change * change / ticks, 1e280) - item.variance)
+
+
+@compiled
+def give_up(rows: Rows, items: Records, tick: int) -> None:
+    """Take what was asked for at this tick and has not come as not asked for."""
+    for i in range(len(items)):
+        unmark(rows, items, i, tick)

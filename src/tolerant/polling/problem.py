@@ -1,0 +1,118 @@
+"""From queries to arrays, and what every item starts as."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tolerant.kernels.random import key_of
+from tolerant.polling.arrays import COUNT, ITEM, LINEAR, MAX, MIN, QUERY, ROUNDING, Chains, Links, Records, Window
+from tolerant.polling.forecasts import PREDICTORS
+from tolerant.polling.shares import shares
+from tolerant.queries import Aggregate
+
+_KINDS = {"sum": LINEAR, "avg": LINEAR, "min": MIN, "max": MAX, "count": COUNT}
+
+
+def coefficients(query: Aggregate) -> dict[str, float]:
+    """The items that a query refers to, with their coefficients (`specs/2-polling.md` §2.1).
+
+    >>> coefficients(Aggregate("load", "avg", {"a": 1, "b": 0}, within=1))
+    {'a': 0.5}
+    """
+    if query.fn == "count":
+        return {}
+    size = len(query.weights) if query.fn == "avg" else 1
+    return {item: weight / size for item, weight in query.weights.items() if weight != 0.0}
+
+
+def referred(queries: Iterable[Aggregate]) -> dict[str, int]:
+    """The items that some query refers to, each with its index, in the order in which they are named."""
+    index: dict[str, int] = {}
+    names: set[str] = set()
+    for query in queries:
+        if query.name in names:
+            raise ValueError(f"queries must have different names, got {query.name!r} twice")
+        names.add(query.name)
+        for item in coefficients(query):
+            index.setdefault(item, len(index))
+    return index
+
+
+def queries_of(queries: Sequence[Aggregate], index: Mapping[str, int], scale: float = 1.0) -> tuple[Records, Links]:
+    """The queries as records and their links to the items of `index`; each `within` counts `scale` times."""
+    table = np.zeros(len(queries), QUERY)
+    items, weights, own = [], [], []
+    place = 0
+    for record, query in zip(table, queries, strict=True):
+        terms = coefficients(query)
+        within = query.within * scale
+        factors = np.array(list(terms.values()), np.float64)
+        items.append(np.array([index[item] for item in terms], np.int32))
+        weights.append(factors)
+        own.append(shares(factors, within) if query.fn in ("sum", "avg") else np.full(len(factors), within))
+        record["start"], record["stop"] = place, place + len(terms)
+        record["kind"], record["required"] = _KINDS[query.fn], query.fidelity
+        record["within"], record["bound"] = within, within * ROUNDING
+        place += len(terms)
+    ordered = np.flatnonzero((table["kind"] == MIN) | (table["kind"] == MAX))
+    links = Links(
+        np.concatenate([np.zeros(0, np.int32), *items]),
+        np.concatenate([np.zeros(0), *weights]),
+        np.concatenate([np.zeros(0), *own]),
+        ordered,
+    )
+    return table, links
+
+
+def start_feedback(queries: Records, safety: float | None, gamma: float) -> None:
+    """Put the feedback of these queries to where it starts."""
+    queries["safety"] = 1.0 if safety is None else safety
+    queries["gamma"], queries["before"] = gamma, np.nan
+    queries["good"], queries["ticks"] = 0.0, 0.0
+
+
+def item_key(seed: int, name: str) -> np.uint64:
+    """What an item's random numbers are made from: seed and name, nothing else."""
+    return key_of(seed, int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
+
+
+def fresh_items(names: Sequence[str], states: int, seed: int, *, propagate: bool) -> tuple[Records, Chains]:
+    """Items of which nothing is known yet."""
+    n = len(names)
+    items = np.zeros(n, ITEM)
+    items["last"] = items["stepped"] = items["server"] = -1
+    items["learned"] = items["running"] = states // 2
+    items["cap"] = items["cost"] = 1
+    items["key"] = [item_key(seed, name) for name in names]
+    chains = Chains(
+        np.zeros((n, states, states)),
+        np.zeros((n, states)),
+        np.zeros((n, states) if propagate else (0, 0)),
+        np.zeros((n, PREDICTORS)),
+    )
+    return items, chains
+
+
+def set_bounds(items: Records, queries: Records, links: Links, states: int) -> None:
+    """Give every item what follows from its queries: its chain's spacing, its reach, whether it is always asked for."""
+    sizes = queries["stop"] - queries["start"]
+    tightest = np.full(len(items), np.inf)
+    np.minimum.at(tightest, links.items, links.shares)
+    items["spacing"] = np.where(np.isinf(tightest), 0.0, tightest) / (states // 2)
+    linear = np.repeat(queries["kind"] == LINEAR, sizes)
+    items["reach"] = np.bincount(links.items, np.abs(links.weights) * linear, len(items))
+    items["always"] = False
+    items["always"][links.items[np.repeat(queries["within"] == 0.0, sizes)]] = True
+
+
+def fresh_window(links: Links, items: int, size: int, *, used: bool, doubted: bool) -> Window:
+    """An empty window of `size` ticks, with only the arrays that are needed."""
+    empty = np.zeros((0, 0))
+    return Window(
+        np.zeros((items, size)) if used else empty,
+        np.zeros((items, size)) if used and doubted else empty,
+        np.zeros((items, size)) if used and links.ordered.size else empty,
+    )

@@ -1,0 +1,132 @@
+"""What the poller knows of its own fidelity: the values between pulls (`specs/2-polling.md` §2.9, §5.5)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tolerant.kernels.compiled import compiled
+from tolerant.polling.arrays import Floats, Links, Record, Records, Window
+
+
+@compiled
+def first_tick(tick: int, window: int) -> int:
+    """The first tick of the window that `tick` is in: windows are 1 … window, window + 1 … 2·window, …"""
+    return (tick - 1) // window * window + 1
+
+
+@compiled
+def count_within(query: Record, links: Links, apart: Floats, held: Floats, ticks: int, sums: Floats) -> int:
+    """At how many of the first `ticks` columns a query's error is within its bound. held: of min and max.
+
+    The sum over a query's few items is done for many ticks at once, which is vectorised.
+    """
+    if query.kind == 3:
+        return ticks
+    sums[:ticks] = 0.0
+    if query.kind == 0:
+        for k in range(query.start, query.stop):
+            weight, row = links.weights[k], apart[links.items[k]]
+            for t in range(ticks):
+                sums[t] += weight * row[t]
+    else:
+        for t in range(ticks):
+            sums[t] = extreme_apart(query, links, held, apart, t)[0]
+    good = 0
+    for t in range(ticks):
+        good += abs(sums[t]) <= query.bound
+    return good
+
+
+@compiled
+def extreme_apart(query: Record, links: Links, held: Floats, apart: Floats, t: int) -> tuple[float, int]:
+    """How far a min or max of held values is from the true one, and the item that makes the latter (−1: no items)."""
+    sign = -1.0 if query.kind == 1 else 1.0
+    best, true, who = -np.inf, -np.inf, -1
+    for k in range(query.start, query.stop):
+        i = links.items[k]
+        best = max(best, sign * held[i, t])
+        moved = sign * (held[i, t] + apart[i, t])
+        if moved > true:
+            true, who = moved, i
+    return abs(true - best) if who >= 0 else 0.0, who
+
+
+@compiled
+def delivered_interpolated(queries: Records, links: Links, window: Window, ticks: int, good: Floats) -> None:
+    """At how many of the window's ticks each query was within its bound, values between pulls being on a line."""
+    sums = np.empty(ticks)
+    for q in range(len(queries)):
+        good[q] = count_within(queries[q], links, window.apart, window.held, ticks, sums)
+
+
+@compiled
+def inside(off: float, variance: float, bound: float) -> float:
+    """The probability that a normal value around `off` is at most `bound` from 0."""
+    if variance <= 0.0:
+        return 1.0 if abs(off) <= bound else 0.0
+    scale = 1.0 / math.sqrt(2.0 * variance)
+    return 0.5 * (math.erf((bound - off) * scale) + math.erf((bound + off) * scale))
+
+
+@compiled
+def delivered_honest(queries: Records, links: Links, window: Window, ticks: int, good: Floats) -> None:
+    """The same, values between pulls being normal around the line (§5.5); a min doubts the item that makes it."""
+    off, doubt = np.empty(ticks), np.empty(ticks)
+    for q in range(len(queries)):
+        query = queries[q]
+        if query.kind == 3:
+            good[q] = ticks
+            continue
+        total = 0.0
+        if query.kind == 1 or query.kind == 2:
+            for t in range(ticks):
+                apart, who = extreme_apart(query, links, window.held, window.apart, t)
+                total += inside(apart, window.doubt[who, t] if who >= 0 else 0.0, query.bound)
+            good[q] = total
+            continue
+        off[:] = 0.0
+        doubt[:] = 0.0
+        for k in range(query.start, query.stop):
+            i, weight = links.items[k], links.weights[k]
+            for t in range(ticks):
+                off[t] += weight * window.apart[i, t]
+                doubt[t] += weight * weight * window.doubt[i, t]
+        for t in range(ticks):
+            total += inside(off[t], doubt[t], query.bound)
+        good[q] = total
+
+
+@compiled
+def open_ends(window: Window, items: Records, tick: int, size: int) -> None:
+    """Doubt each item since its last pull, up to `tick`, the last of the window so far."""
+    first = first_tick(tick, size)
+    for i in range(len(items)):
+        for t in range(max(items[i].last + 1, first), tick + 1):
+            window.doubt[i, t - first] = items[i].variance * (t - items[i].last)
+
+
+@compiled
+def clear(window: Window) -> None:
+    """Begin a new window."""
+    window.apart[:] = 0.0
+    window.doubt[:] = 0.0
+
+
+@compiled
+def between_pulls(window: Window, variance: float, item: int, missed: Floats, at: int, now: int, size: int) -> None:
+    """Write down what was missed from the item's last pull to `at`: true less held value at those ticks, `at` included.
+
+    An answer that comes late (now > at) was missed until `now`. variance: the item's, having learned from the pull.
+    """
+    first = first_tick(now, size)
+    ticks = missed.size
+    last = at - ticks
+    for t in range(max(last + 1, first), now):
+        k = t - last
+        window.apart[item, t - first] = missed[min(k, ticks) - 1]
+        if window.doubt.size > 0:
+            window.doubt[item, t - first] = variance * k * (ticks - k) / ticks if k < ticks else 0.0
+    if window.doubt.size > 0:
+        window.doubt[item, now - first] = 0.0
