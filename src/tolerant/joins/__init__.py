@@ -12,16 +12,20 @@ Arrays in, arrays out: no Spark, no I/O; only `calibrate` looks at a clock.
 """
 
 from tolerant.joins.band import BandJoins
+from tolerant.joins.calibration import calibrate
 from tolerant.joins.costs import Coefficient, Costs, Load, Sample, choose, estimate, fit_costs
 from tolerant.joins.dynamic import StabbingPartition
 from tolerant.joins.histogram import Histogram, histogram_error, interval_histogram
 from tolerant.joins.hotspots import Hotspots
 from tolerant.joins.partition import stabbing_partition
+from tolerant.joins.rectangles import RectangleJoins
 from tolerant.joins.select import SelectJoins
 from tolerant.joins.statistics import Coverage, Frequencies
+from tolerant.joins.two_sided import Changed, TwoSidedBandJoins, TwoSidedSelectJoins
 
 __all__ = [
     "BandJoins",
+    "Changed",
     "Coefficient",
     "Costs",
     "Coverage",
@@ -29,9 +33,13 @@ __all__ = [
     "Histogram",
     "Hotspots",
     "Load",
+    "RectangleJoins",
     "Sample",
     "SelectJoins",
     "StabbingPartition",
+    "TwoSidedBandJoins",
+    "TwoSidedSelectJoins",
+    "calibrate",
     "choose",
     "estimate",
     "fit_costs",

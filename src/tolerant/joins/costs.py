@@ -57,7 +57,13 @@ class Costs:
 
 NAMES = tuple(field.name for field in fields(Costs))
 DEFAULT = Costs.of(
-    (0.02, 0.0012, 0.02, 0.0055, 0.02, 0.03, 0.0065, 0.02, 0.025, 0.03, 0.0065, 0.02, 0.005, 0.01, 0.002)
+    (
+        *(0.0351, 0.00118),  # join-first
+        *(0.0351, 0.00735),  # scan
+        *(0.0351, 0.0626, 0.00963),  # select-first
+        *(0.0351, 0.0025, 0.0626, 0.0105),  # hotspot
+        *(0.0124, 0.00297, 0.00522, 0.00157),  # band joins
+    )
 )
 """From a run of `calibrate`."""
 

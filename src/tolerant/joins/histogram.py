@@ -46,7 +46,7 @@ def interval_histogram(
     | method | how | |
     |---|---|---|
     | "ssi" | the best steps of each side of each group that shares a point, their sum merged | O(n log n) |
-    | "greedy" | neighbouring steps of f merged, the cheapest first | O(n log n) |
+    | "greedy" | neighbouring steps of f merged, the cheapest first | O(n log n + N²) |
     | "equal-width" | equal edges, the mean of f in each | O(n log n) |
     | "optimal" | dynamic programme; exact up to 8,192 segments, on as many cells beyond | O(N² buckets) |
     | "ssi-sum" | the seed's: the groups' own histograms added up, then merged to `buckets` | |

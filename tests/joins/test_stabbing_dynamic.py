@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joins_twin import fewest_groups
-from test_partition import TEN
+from test_stabbing_partition import TEN
 
 from tolerant.joins import Hotspots, StabbingPartition, stabbing_partition
 from tolerant.joins.dynamic import PLACEMENTS, TRIGGERS

@@ -1,0 +1,198 @@
+"""Joins whose both sides change: each pair is told when its later row arrives, and retracted when one goes (§2.9).
+
+Rows of S are kept where rows of R probe, and the other way round with the roles swapped. The conditions agree to the
+bit, since fl(r − s) = −fl(s − r).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tolerant.joins import checks
+from tolerant.joins.arrays import Floats, Integers
+from tolerant.joins.band import BandJoins
+from tolerant.joins.select import SelectJoins
+from tolerant.joins.standing import Standing
+
+
+class Changed(NamedTuple):
+    """Result rows that appear (sign 1) or are retracted (sign −1): query, row of R, row of S, [k] each."""
+
+    query: Integers
+    r: Integers
+    s: Integers
+    sign: int
+
+
+class _TwoSided:
+    _over_s: Standing[Any]  # rows of S, probed with rows of R
+    _over_r: Standing[Any]  # rows of R, probed with rows of S
+
+    def __len__(self) -> int:
+        """How many queries there are."""
+        return len(self._over_s)
+
+    def remove(self, query: int) -> None:
+        """Forget a query; nothing is retracted."""
+        self._over_s.remove(query)
+        self._over_r.remove(query)
+
+    def remove_many(self, queries: ArrayLike) -> None:
+        """Forget queries, all or none."""
+        self._over_s.remove_many(queries)
+        self._over_r.remove_many(queries)
+
+    def delete_r(self, rows: ArrayLike) -> Changed:
+        """Rows of R go; what they had joined with is retracted."""
+        ids, values = self._taken(self._over_r, rows)
+        events, queries, others, _ = self._over_s._probe_many(values, "auto")
+        return Changed(queries, ids[events], others, -1)
+
+    def delete_s(self, rows: ArrayLike) -> Changed:
+        """Rows of S go; what they had joined with is retracted."""
+        ids, values = self._taken(self._over_s, rows)
+        events, queries, others, _ = self._over_r._probe_many(values, "auto")
+        return Changed(queries, others, ids[events], -1)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Both sides as flat arrays, for `tolerant.kernels.snapshots.pack`."""
+        sides = {"s": self._over_s.to_arrays(), "r": self._over_r.to_arrays()}
+        return {f"{side}.{name}": array for side, arrays in sides.items() for name, array in arrays.items()}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        for side, held in (("s", self._over_s), ("r", self._over_r)):
+            own = {name[2:]: array for name, array in arrays.items() if name.startswith(f"{side}.")}
+            held.__setstate__(own)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        assert isinstance(other, _TwoSided)
+        return self._over_s == other._over_s and self._over_r == other._over_r
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _taken(self, side: Standing[Any], rows: ArrayLike) -> tuple[Integers, tuple[Floats, ...]]:
+        """Delete rows of a side; what the other side is to be probed with for them."""
+        ids = checks.integers("rows", rows)
+        places = side._rows.places_of(ids)
+        order = side._rows.order()
+        b, c = order.b[places], order.c[places]
+        side.delete_many(ids)
+        return ids, self._probe_of(b, c)
+
+    def _probe_of(self, b: Floats, c: Floats) -> tuple[Floats, ...]:
+        raise NotImplementedError
+
+
+class TwoSidedBandJoins(_TwoSided):
+    """Band joins `low ≤ s.b − r.b ≤ high` of two tables that change.
+
+    >>> joins = TwoSidedBandJoins()
+    >>> joins.add_many([1], [0.0], [2.0])
+    >>> len(joins.insert_r([7], [5.0]).query)
+    0
+    >>> gained = joins.insert_s([8, 9], [6.0, 9.0])
+    >>> gained.query.tolist(), gained.r.tolist(), gained.s.tolist(), gained.sign
+    ([1], [7], [8], 1)
+    >>> joins.delete_r([7]).s.tolist()
+    [8]
+    """
+
+    def __init__(self, alpha: float | None = None) -> None:
+        self._over_s: BandJoins = BandJoins(alpha)
+        self._over_r: BandJoins = BandJoins(alpha)
+
+    def add_many(self, queries: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> None:
+        """Add queries, all or none; `snapshot` gives the first answer of one."""
+        self._over_s.add_many(queries, lows, highs)
+        self._over_r.add_many(queries, -np.asarray(highs, np.float64), -np.asarray(lows, np.float64))
+
+    def add(self, query: int, low: float, high: float) -> None:
+        """Add a query."""
+        self._over_s.add(query, low, high)
+        self._over_r.add(query, -high, -low)
+
+    def insert_r(self, rows: ArrayLike, bs: ArrayLike) -> Changed:
+        """Rows of R arrive; the result rows that appear by them."""
+        ids = checks.integers("rows", rows)
+        self._over_r.insert_many(ids, bs)
+        events, queries, others = self._over_s.probe_many(bs)
+        return Changed(queries, ids[events], others, 1)
+
+    def insert_s(self, rows: ArrayLike, bs: ArrayLike) -> Changed:
+        """Rows of S arrive; the result rows that appear by them."""
+        ids = checks.integers("rows", rows)
+        self._over_s.insert_many(ids, bs)
+        events, queries, others = self._over_r.probe_many(bs)
+        return Changed(queries, others, ids[events], 1)
+
+    def snapshot(self, query: int) -> Changed:
+        """The query's full join of what is stored."""
+        held = self._over_r._rows.order()
+        events, rows = self._over_s.snapshot(query, held.b)
+        return Changed(np.full(len(rows), query), held.id[events], rows, 1)
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> TwoSidedBandJoins:
+        """The object that `to_arrays` was taken of."""
+        made = cls()
+        made._restore(arrays)
+        return made
+
+    def _probe_of(self, b: Floats, c: Floats) -> tuple[Floats, ...]:
+        return (b,)
+
+
+class TwoSidedSelectJoins(_TwoSided):
+    """Select joins of R(a, b) and S(b, c), both of which change: equal b, a and c each in the query's range."""
+
+    def __init__(self, alpha: float | None = None) -> None:
+        self._over_s: SelectJoins = SelectJoins(alpha)
+        self._over_r: SelectJoins = SelectJoins(alpha)
+
+    def add_many(
+        self, queries: ArrayLike, a_lows: ArrayLike, a_highs: ArrayLike, c_lows: ArrayLike, c_highs: ArrayLike
+    ) -> None:
+        """Add queries, all or none; `snapshot` gives the first answer of one."""
+        self._over_s.add_many(queries, a_lows, a_highs, c_lows, c_highs)
+        self._over_r.add_many(queries, c_lows, c_highs, a_lows, a_highs)
+
+    def add(self, query: int, a_low: float, a_high: float, c_low: float, c_high: float) -> None:
+        """Add a query."""
+        self._over_s.add(query, a_low, a_high, c_low, c_high)
+        self._over_r.add(query, c_low, c_high, a_low, a_high)
+
+    def insert_r(self, rows: ArrayLike, a: ArrayLike, bs: ArrayLike) -> Changed:
+        """Rows (a, b) of R arrive; the result rows that appear by them."""
+        ids, values, b = checks.integers("rows", rows), checks.finite("a", a), checks.finite("bs", bs)
+        checks.alike(("rows", "a", "bs"), (ids, values, b))
+        self._over_r.insert_many(ids, b, values)
+        events, queries, others = self._over_s.probe_many(values, b)
+        return Changed(queries, ids[events], others, 1)
+
+    def insert_s(self, rows: ArrayLike, bs: ArrayLike, cs: ArrayLike) -> Changed:
+        """Rows (b, c) of S arrive; the result rows that appear by them."""
+        ids = checks.integers("rows", rows)
+        self._over_s.insert_many(ids, bs, cs)
+        events, queries, others = self._over_r.probe_many(cs, bs)
+        return Changed(queries, others, ids[events], 1)
+
+    def snapshot(self, query: int) -> Changed:
+        """The query's full join of what is stored."""
+        held = self._over_r._rows.order()
+        events, rows = self._over_s.snapshot(query, held.c, held.b)
+        return Changed(np.full(len(rows), query), held.id[events], rows, 1)
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> TwoSidedSelectJoins:
+        """The object that `to_arrays` was taken of."""
+        made = cls()
+        made._restore(arrays)
+        return made
+
+    def _probe_of(self, b: Floats, c: Floats) -> tuple[Floats, ...]:
+        return c, b
