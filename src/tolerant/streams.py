@@ -12,7 +12,7 @@ KeyPart: TypeAlias = str | int | float | bool
 SECOND = 1_000_000
 """Microseconds in a second: every time and duration in Tolerant is an integer number of microseconds."""
 
-POLICIES = ("exact", "uniform", "adaptive")
+POLICIES = ("exact", "uniform", "adaptive", "predictive")
 """The filter policies that a stream can be run with."""
 
 

@@ -1,8 +1,9 @@
 """The filters of many items as arrays: `specs/1-filters.md` §2.1, with the widths of `specs/0-pipeline.md` §4.
 
-A value passes iff `abs(value - centre) > width / 2` in float64. Two sentinels keep the hot path to one comparison: an
-item without a value has half-width −1, so that its first value passes; an item without a grant has 0, so that every
-change does.
+A centre is level + slope · (ticks since it was sent), to the bit as the pipeline computes it; without prediction the
+slope is 0. A value passes iff `abs(value - centre) > width / 2` in float64. Two sentinels keep the hot path to one
+comparison: an item without a value has half-width −1, so that its first value passes; an item without a grant has 0, so
+that every change does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.filters.forecasts import Forecasts
 from tolerant.kernels.decay import decayed_many
 
 _UNKNOWN = -1.0
@@ -22,7 +24,7 @@ class FilterState(NamedTuple):
     """One item's filter, and the grant that gives its width (version 0: none; `since` in boundaries passed)."""
 
     centre: float
-    """The value sent last."""
+    """Where it stands now."""
     value: float
     """The value offered last."""
     width: float
@@ -31,18 +33,38 @@ class FilterState(NamedTuple):
     granted: float
     shrink: float
     since: int
+    level: float = 0.0
+    slope: float = 0.0
+    sent: int = 0
+    """The tick at which level and slope were sent."""
+
+    def centre_at(self, tick: int) -> float:
+        """Where it stands at a tick, if nothing is sent until then."""
+        return self.level + self.slope * (tick - self.sent)
+
+
+_ARRAYS = ("centre", "level", "slope", "sent", "last", "half", "width", "unit", "shrink", "since", "version", "known")
 
 
 class FilterBank:
-    """Filters addressed by small integers, the *handles*, that count up from 0; all arrays are indexed by handle."""
+    """Filters addressed by small integers, the *handles*, that count up from 0; all arrays are indexed by handle.
 
-    def __init__(self) -> None:
+    `predicts`: whether levels and slopes are forecast, and reports made of what other widths would send.
+    """
+
+    def __init__(self, predicts: bool = False) -> None:
         self.size = 0
+        self.tick = 0
+        self.forecasts = Forecasts() if predicts else None
         self.centre = np.zeros(_ROOM)
+        self.level = np.zeros(_ROOM)
+        self.slope = np.zeros(_ROOM)
+        self.sent = np.zeros(_ROOM, np.int64)
         self.last = np.zeros(_ROOM)
         self.half = np.full(_ROOM, _UNKNOWN)
         self.width = np.zeros(_ROOM)
         self.shrink = np.zeros(_ROOM)
+        self.unit = np.zeros(_ROOM)  # the uniform width that the grant tells
         self.since = np.zeros(_ROOM, np.int64)  # boundaries passed at the grant's `since`
         self.version = np.zeros(_ROOM, np.int64)
         self.known = np.zeros(_ROOM, bool)
@@ -53,11 +75,13 @@ class FilterBank:
         start, self.size = self.size, self.size + count
         if self.size > len(self.centre):
             room = max(self.size, 2 * len(self.centre))
-            for name in ("centre", "last", "half", "width", "shrink", "since", "version", "known"):
+            for name in _ARRAYS:
                 old = getattr(self, name)
                 new = np.full(room, _UNKNOWN) if name == "half" else np.zeros(room, old.dtype)
                 new[: len(old)] = old
                 setattr(self, name, new)
+        if self.forecasts:
+            self.forecasts.make_room(self.size)
         return np.arange(start, self.size)
 
     def offer(self, handles: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -69,16 +93,33 @@ class FilterBank:
         passed = handles[gap > self.half[handles]]
         return self._recentre(np.unique(passed)) if len(passed) else passed
 
+    def pass_tick(self, tick: int) -> NDArray[np.int64]:
+        """Time comes to `tick`, every item being at its last value: centres move; the handles that have to be sent."""
+        self.tick = tick
+        handles = np.flatnonzero(self.known[: self.size])
+        if self.forecasts:
+            self.forecasts.observe(handles, self.last[handles])
+        moving = handles[self.slope[handles] != 0.0]
+        self.centre[moving] = self.level[moving] + self.slope[moving] * (tick - self.sent[moving])
+        return self.outside(moving)
+
+    def reports(self, handles: NDArray[np.int64]) -> NDArray[np.void] | None:
+        """What other widths would have sent, of type `REPORT`; None: nobody asks."""
+        return self.forecasts.reports(handles) if self.forecasts else None
+
     def begin(self, handles: NDArray[np.int64], passed: int) -> None:
         """From now on these items have a value; `passed`: the boundaries passed so far."""
         self.known[handles] = True
         self._set_half(handles, passed)
+        if self.forecasts:
+            self.forecasts.begin(handles, self.unit[handles], self.last[handles])
+            self._recentre(handles)
 
     def forget(self, handle: int) -> None:
         """The item has no value any more; its grant stays."""
         self.known[handle] = False
         self.half[handle] = _UNKNOWN
-        self.centre[handle] = self.last[handle] = 0.0
+        self.centre[handle] = self.level[handle] = self.slope[handle] = self.last[handle] = 0.0
 
     def enforce(
         self,
@@ -87,6 +128,7 @@ class FilterBank:
         shrink: NDArray[np.float64],
         since: NDArray[np.int64],
         version: NDArray[np.int64],
+        unit: NDArray[np.float64],
         passed: int,
     ) -> None:
         """Put grants in force (`since` in boundaries passed); nothing is sent: see `outside` and `recentre`."""
@@ -96,6 +138,10 @@ class FilterBank:
         self.version[handles] = version
         self._shrinks.update(shrink.tolist())
         self._set_half(handles, passed)
+        self.unit[handles] = unit
+        if self.forecasts:
+            here = handles[self.known[handles]]
+            self.forecasts.retune(here, self.unit[here], self.last[here])
 
     def decay(self, passed: int) -> None:
         """Give every filter the width of the time when `passed` boundaries have passed."""
@@ -131,10 +177,19 @@ class FilterBank:
             float(self.width[handle]),
             float(self.shrink[handle]),
             int(self.since[handle]),
+            float(self.level[handle]),
+            float(self.slope[handle]),
+            int(self.sent[handle]),
         )
 
     def _recentre(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
-        self.centre[handles] = self.last[handles]
+        values = self.last[handles]
+        if self.forecasts and len(handles):
+            off = values - self.centre[handles]
+            widths = 2.0 * np.maximum(self.half[handles], 0.0)
+            values, self.slope[handles] = self.forecasts.propose(handles, values, widths, off)
+        self.level[handles] = self.centre[handles] = values
+        self.sent[handles] = self.tick
         return handles
 
     def _set_half(self, handles: NDArray[np.int64], passed: int) -> None:

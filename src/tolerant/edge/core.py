@@ -5,7 +5,8 @@ Time is passed in, rows come out of `drain`. What the rest of the system relies 
 
 - `at` never goes back, and a row drained later has a greater `at` than every `through` drained before.
 - A boundary pT is done before anything is stamped later than pT; what it sends is stamped pT + 1.
-- A last offered value is never outside its filter: widths that shrink are applied again, by the source itself.
+- A last offered value is never outside its filter: widths that shrink are applied again, by the source itself, and so
+  are centres that move: at every multiple of the tick, before anything else is stamped with it.
 - The newest version of a grant counts, from its arrival but not before its `since`; older ones are ignored.
 """
 
@@ -49,7 +50,8 @@ class SourceCore:
         """Called with (at, handles) whenever filters were recentred or given another grant, for audits."""
         self._period = options.boundary
         self._beat_after = max(1, options.lease // 3)
-        self._bank = FilterBank()
+        self._bank = FilterBank(predicts=options.policy == "predictive")
+        self._tick = options.tick
         self._keys: list[str] = []
         self._handles: dict[str, int] = {}
         self._outbox = Outbox(source, epoch)
@@ -133,6 +135,8 @@ class SourceCore:
         if not self._count:
             return None
         boundary = (self._passed + 1) * self._period + 1
+        if self._bank.forecasts:
+            boundary = min(boundary, (self._bank.tick + 1) * self._tick)
         return min([boundary, self._said + self._beat_after, *(grant.since for grant in self._pending.values())])
 
     # -- what comes out -----------------------------------------------------------------------------------------
@@ -186,15 +190,26 @@ class SourceCore:
         return at
 
     def _reach(self, at: int) -> None:
-        target = boundaries_passed(at, self._period)
         if self.clock == NO_TIME:
-            self._passed, self._said = target, at
+            self._passed, self._said = boundaries_passed(at, self._period), at
+            self._bank.tick = at // self._tick
+        if self._bank.forecasts and self._count:
+            while (moment := (self._bank.tick + 1) * self._tick) <= at:
+                self._pass_boundaries(moment)
+                self.clock = moment
+                self._enforce_pending(moment)
+                self._send("update", self._bank.pass_tick(moment // self._tick), moment)
+        self._bank.tick = at // self._tick
+        self._pass_boundaries(at)
+        self.clock = at
+        self._enforce_pending(at)
+
+    def _pass_boundaries(self, at: int) -> None:
+        target = boundaries_passed(at, self._period)
         while self._passed < target:
             idle = not self._pending and not self._bank.can_leave()
             self._passed = target if idle else self._passed + 1
             self._boundary(self._passed * self._period + 1)
-        self.clock = at
-        self._enforce_pending(at)
 
     def _boundary(self, moment: int) -> None:
         self.clock = moment
@@ -233,6 +248,7 @@ class SourceCore:
             np.array([grant.shrink for grant in grants]),
             np.array([boundaries_passed(grant.since, self._period) for grant in grants], np.int64),
             np.array([grant.version for grant in grants], np.int64),
+            np.array([grant.unit for grant in grants]),
             self._passed,
         )
 
@@ -257,7 +273,16 @@ class SourceCore:
 
     def _send(self, kind: str, handles: NDArray[np.int64], at: int) -> None:
         if len(handles):
-            self._outbox.add(kind, handles, at, self._bank.last[handles], self._bank.version[handles])
+            bank = self._bank
+            self._outbox.add(
+                kind,
+                handles,
+                at,
+                bank.level[handles],
+                bank.version[handles],
+                bank.slope[handles],
+                bank.reports(handles),
+            )
             self._said = at
             if self.watch:
                 self.watch(at, handles)

@@ -18,6 +18,8 @@ class _Rows(NamedTuple):
     at: int
     values: NDArray[np.float64]
     grants: NDArray[np.int64]
+    slopes: NDArray[np.float64]
+    reports: NDArray[np.void] | None
 
 
 class Outbox:
@@ -34,10 +36,18 @@ class Outbox:
         return self._size
 
     def add(
-        self, kind: str, handles: NDArray[np.int64], at: int, values: NDArray[np.float64], grants: NDArray[np.int64]
+        self,
+        kind: str,
+        handles: NDArray[np.int64],
+        at: int,
+        values: NDArray[np.float64],
+        grants: NDArray[np.int64],
+        slopes: NDArray[np.float64] | None = None,
+        reports: NDArray[np.void] | None = None,
     ) -> None:
         """Say rows of one kind and moment; the arrays are kept. A handle of −1 stands for no item."""
-        self._rows.append(_Rows(kind, handles, at, values, grants))
+        slopes = np.zeros(len(handles)) if slopes is None else slopes
+        self._rows.append(_Rows(kind, handles, at, values, grants, slopes, reports))
         self._size += len(handles)
 
     def take(self, keys: list[str], clock: int) -> pa.RecordBatch:
@@ -61,4 +71,16 @@ class Outbox:
             through=np.append(at[1:] - 1, clock),
             value=np.concatenate([row.values for row in rows]),
             grant=np.concatenate([row.grants for row in rows]),
+            slope=np.concatenate([row.slopes for row in rows]),
+            report=_reports(rows),
         )
+
+
+def _reports(rows: list[_Rows]) -> list[bytes | None] | None:
+    """A report for each row, None where there is none."""
+    if all(row.reports is None for row in rows):
+        return None
+    found: list[bytes | None] = []
+    for row in rows:
+        found += [None] * len(row.handles) if row.reports is None else [one.tobytes() for one in row.reports]
+    return found

@@ -75,7 +75,7 @@ class Coordinator:
         self.tick = 0
         """Up to which tick the predicted centres have moved."""
         self._length = int(tick)
-        self._planner = Planner(self.period)
+        self.planner = Planner(self.period)
         self._costs = dict(costs or {})
         self._book = Book()
         self.ledger = Ledger(self._book, self.shrink, epoch, interval)
@@ -197,7 +197,7 @@ class Coordinator:
 
     def settle(self, at: int) -> None:
         """Let items grow into room that has been confirmed to be free."""
-        which, widths = self._planner.grow(self._book, at // self._length)
+        which, widths = self.planner.grow(self._book, at // self._length)
         if len(which):
             self.ledger.issue(which, widths, np.zeros(len(which), np.bool_), at)
             self._refresh(at)
@@ -274,9 +274,9 @@ class Coordinator:
     def _follow_plans(self, widths: Floats, at: int) -> dict[str, float]:
         """Grow what an earlier plan has made room for, then tighten what a new one asks for; the new widths."""
         tick, names = at // self._length, self._book.item_names
-        moves = [self._planner.grow(self._book, tick)]
+        moves = [self.planner.grow(self._book, tick)]
         if not len(moves[0][0]):
-            moves.append(self._planner.tighten(self._book, widths, tick))
+            moves.append(self.planner.tighten(self._book, widths, tick))
         for which, new in moves:
             self.ledger.issue(which, new, np.zeros(len(which), np.bool_), at)
         return {str(names[item]): float(width) for which, new in moves for item, width in zip(which, new, strict=True)}
@@ -418,7 +418,7 @@ class Coordinator:
         """
         arrays, book = self._book.state()
         arrays["targets"] = np.zeros(0) if self._targets is None else self._targets
-        return arrays, [book, self._targets is None, self.at, self.tick, self._numbers(), self._planner.state()]
+        return arrays, [book, self._targets is None, self.at, self.tick, self._numbers(), self.planner.state()]
 
     def _numbers(self) -> list[int]:
         return [self.ledger.passed, self.ledger.issued, self.ledger.epoch, self.ledger.floor]
@@ -426,7 +426,7 @@ class Coordinator:
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
         """Become what `state` said, bit for bit."""
         book, none, self.at, self.tick, numbers, planner = values
-        self._planner.load(planner)
+        self.planner.load(planner)
         self.ledger.passed, self.ledger.issued, self.ledger.epoch, self.ledger.floor = numbers
         self._targets = None if none else arrays["targets"]
         self._book.load(arrays, book)

@@ -229,6 +229,8 @@ def propose(shadows: Ladder, item: int, value: float, width: float, off: float) 
         return value, 0.0
     predictor = _best_predictor(shadows, item, width)
     level, slope = _base(shadows, item, predictor)
+    if predictor not in (1, 4):
+        level = value  # which may be newer than the ladder's last tick
     level = _level(predictor, level, value, width / 2, off)
     # Values near the largest float leave its range: then no prediction.
     return (level, slope) if np.isfinite(level) and np.isfinite(slope) else (value, 0.0)

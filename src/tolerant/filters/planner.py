@@ -59,13 +59,16 @@ class Planner:
         return narrower, plan.width[narrower]
 
     def _plan(self, book: Book, rows: Rows, widths: Floats, tick: int) -> Plan:
-        items, n = book.items, book.size
-        believed = items.width[:n]
-        movable = rows.adaptable & items.seen[:n] & ~items.stale[:n] & (believed == widths)
         return best_plan(
-            rows.arrays, known_of_items(book, rows, self._begun), believed.copy(), movable,
-            tick - self._begun, self._last, self._spent, self._received, market(n),
+            rows.arrays, known_of_items(book, rows, self._begun), book.items.width[: book.size].copy(),
+            self._movable(book, rows, widths), tick - self._begun, self._last, self._spent, self._received,
+            market(book.size),
         )  # fmt: skip
+
+    def _movable(self, book: Book, rows: Rows, widths: Floats) -> Flags:
+        """The adaptable items whose newest width is confirmed, from sources that are heard."""
+        items, n = book.items, book.size
+        return rows.adaptable & items.seen[:n] & ~items.stale[:n] & (items.width[:n] == widths)
 
     def grow(self, book: Book, tick: int) -> tuple[Integers, Floats]:
         """The items whose growth has room now, and their new widths."""

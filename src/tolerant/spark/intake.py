@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tolerant.filters.reports import REPORT
 from tolerant.streams import KeyPart, Stream, key_parts
 from tolerant.transport.rows import DEAD, UPDATES, unpack
 
@@ -26,8 +27,10 @@ ROW = np.dtype(
         ("kind", "i1"),
         ("sequence", "<i8"),
         ("heard", "<i8"),  # when the source was alive: `at` as it was sent, also where the row applies later
-        ("value", "<f8"),
+        ("value", "<f8"),  # the level of its filter's centre, and its slope, a tick
+        ("slope", "<f8"),
         ("grant", "<i8"),
+        ("report", REPORT),
     ]
 )
 """A row of a source inside a shard: names have become indices."""
@@ -138,6 +141,11 @@ class Intake:
             return f"sequence must be positive, got {row['sequence']}"
         if kind != "gone" and not (isinstance(value, float) and np.isfinite(value)):
             return f"value must be a finite number, got {value}"
+        slope, report = row["slope"], row["report"]
+        if slope is not None and not (isinstance(slope, float) and np.isfinite(slope)):
+            return f"slope must be a finite number, got {slope}"
+        if isinstance(report, bytes) and len(report) not in (0, REPORT.itemsize):
+            return f"report must have {REPORT.itemsize} bytes, got {len(report)}"
         return "key is missing" if not isinstance(key, str) else self._key_reason(key)
 
     def _key_reason(self, key: str) -> str | None:
@@ -159,6 +167,9 @@ class Intake:
         rows["heard"] = rows["at"]
         values = batch.column("value")
         rows["value"] = (values if values.null_count == 0 else pc.fill_null(values, 0.0)).to_numpy(zero_copy_only=False)
+        slopes = batch.column("slope")
+        rows["slope"] = (slopes if slopes.null_count == 0 else pc.fill_null(slopes, 0.0)).to_numpy(zero_copy_only=False)
+        _read_reports(batch.column("report"), rows["report"])
         rows["item"] = -1
         keyed = (kinds != BEAT) & (kinds != CLOCK)
         rows["item"][keyed] = self._indices(batch.column("key"), keyed, words, known)
@@ -192,7 +203,18 @@ def _clean(batch: pa.RecordBatch) -> bool:
     values = batch.column("value").to_numpy(zero_copy_only=False)
     sequences = batch.column("sequence").to_numpy(zero_copy_only=False)
     clocks = _codes(batch.column("kind"), KINDS) == CLOCK
-    return bool(np.isfinite(values).all() and ((sequences > 0) | clocks).all())
+    slopes = pc.fill_null(batch.column("slope"), 0.0).to_numpy(zero_copy_only=False)
+    sizes = pc.fill_null(pc.binary_length(batch.column("report")), 0).to_numpy(zero_copy_only=False)
+    fine = np.isfinite(values) & np.isfinite(slopes) & np.isin(sizes, (0, REPORT.itemsize))
+    return bool((fine & ((sequences > 0) | clocks)).all())
+
+
+def _read_reports(column: pa.BinaryArray, out: NDArray[np.void]) -> None:
+    """Reports, all of one size or none, into rows of type REPORT."""
+    if column.null_count < len(column):
+        there = pc.greater(pc.fill_null(pc.binary_length(column), 0), 0)
+        bodies = b"".join(column.filter(there).to_pylist())
+        out[np.flatnonzero(there.to_numpy(zero_copy_only=False))] = np.frombuffer(bodies, REPORT)
 
 
 def _codes(column: pa.DictionaryArray, words: tuple[str, ...]) -> NDArray[np.int8]:

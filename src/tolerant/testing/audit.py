@@ -90,9 +90,9 @@ class Audit:
                 self._violate("loss", horizon, f"item {key} is not known")
                 continue
             centre, width = believed
-            actual = self._width(state, horizon)
-            if not _inside(state.centre, actual, centre, width):
-                text = f"filter of {key} is {state.centre} ± {actual}/2 under {state.version:#x}"
+            actual, stands = self._width(state, horizon), state.centre_at(horizon // self.world.stream.options.tick)
+            if not _inside(stands, actual, centre, width):
+                text = f"filter of {key} is {stands} ± {actual}/2 under {state.version:#x}"
                 self._violate("belief", horizon, f"{text}, believed {centre} ± {width}/2")
             elif not _inside(value, 0.0, centre, width):
                 self._violate("belief", horizon, f"value of {key} is {value}, believed {centre} ± {width}/2")
@@ -100,8 +100,9 @@ class Audit:
     def _judge_losses(self, observation: Observation, horizon: int) -> None:
         for key, _, state in self._live(horizon):
             centre, width = observation.believed.get(key, (math.nan, 0.0))
-            if centre != state.centre and width < math.inf:  # a row that could not be used makes the width unknown
-                self._violate("loss", horizon, f"item {key} sent {state.centre} last, believed {centre}")
+            sent = state.centre_at(horizon // self.world.stream.options.tick)
+            if centre != sent and width < math.inf:  # a row that could not be used makes the width unknown
+                self._violate("loss", horizon, f"item {key} is at {sent} by what it sent last, believed {centre}")
 
     def _live(self, moment: int) -> Iterator[tuple[str, float, FilterState]]:
         for key, truth in self.world.truth.items.items():

@@ -15,6 +15,7 @@ from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.streams import SECOND, Column, Stream, StreamOptions
 from tolerant.testing.administrator import Administrator, Conductor, Operator
 from tolerant.testing.audit import SETTLES_WITHIN, Audit, Violation
+from tolerant.testing.bold import BoldShard, BoldSource
 from tolerant.testing.faults import Faults
 from tolerant.testing.pipelines import Checkpoint, ShardFactory
 from tolerant.testing.sources import SimulatedSource, SourceFactory
@@ -23,6 +24,7 @@ from tolerant.transport.log import QUERIES
 from tolerant.transport.rows import Grant, read_grants, unpack
 
 STEPS = 10
+_POLICIES = ("adaptive", "predictive", "predictive", "adaptive", "predictive", "uniform", "predictive", "exact")
 _KINDS = ["a", "b", "c"]
 _COMMON_CLOCK = 7  # one history in so many has clock rows that are everybody's
 _RECUT = 4  # one history in so many is also read in other batches, which takes as long as all the rest
@@ -70,8 +72,16 @@ def simulate_faults(
 
     shard_factory: (stream, shard, epoch, checkpoint) → the shard to be tested; default: `BoundedShard`.
     source_factory: (name, epoch, options) → the source to be tested; default: `SourceCore`.
+
+    Half of the histories of a predicted stream have ends that forecast and plan at random (`bold`).
     """
-    simulation = _Simulation(seed, shard_factory or BoundedShard, source_factory or SourceCore, faults or Faults())
+    bold = seed % 16 < 8
+    simulation = _Simulation(
+        seed,
+        shard_factory or (BoldShard if bold else BoundedShard),
+        source_factory or (BoldSource if bold else SourceCore),
+        faults or Faults(),
+    )
     simulation.play(steps)
     return simulation.judge()
 
@@ -150,13 +160,16 @@ class _Simulation:
 def _stream(seed: int) -> Stream:
     """Short periods, and options that differ from seed to seed."""
     columns = (Column("host", "STRING"), Column("kind", "STRING"), Column("rate", "DOUBLE"))
+    policy = _POLICIES[seed % len(_POLICIES)]
+    # Short ticks where values are predicted: a forecast has to be learnt.
+    ticks = 10 if policy == "predictive" else 2
     options = StreamOptions(
-        tick=SECOND // 2,
-        period=2,
+        tick=SECOND // ticks,
+        period=ticks,
         latency=(SECOND, SECOND, SECOND // 2)[seed % 3],
         lease=2 * SECOND,
         shrink=(0.05, 0.3)[seed % 2],
-        policy=("adaptive", "adaptive", "adaptive", "uniform", "exact")[seed % 5],
+        policy=policy,
     )
     return Stream("stream", columns, ("host", "kind"), options=options)
 

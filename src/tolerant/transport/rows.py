@@ -160,8 +160,10 @@ def updates_batch(
     through: int | NDArray[np.int64],
     value: NDArray[np.float64] | list[float] | None = None,
     grant: NDArray[np.int64] | list[int] | None = None,
+    slope: NDArray[np.float64] | list[float] | None = None,
+    report: list[bytes | None] | None = None,
 ) -> pa.RecordBatch:
-    """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; no prediction (slope 0)."""
+    """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; by default no prediction."""
     n = len(keys)
     kinds = pa.array([kind] * n if isinstance(kind, str) else kind, pa.string()).dictionary_encode()
     return pa.record_batch(
@@ -173,8 +175,8 @@ def updates_batch(
             pa.array(sequence, pa.int64()),
             pa.array(np.full(n, through), pa.int64()),
             pa.array(np.zeros(n) if value is None else value, pa.float64()),
-            pa.array(np.zeros(n), pa.float64()),
-            pa.nulls(n, pa.binary()),
+            pa.array(np.zeros(n) if slope is None else slope, pa.float64()),
+            pa.nulls(n, pa.binary()) if report is None else pa.array(report, pa.binary()),
             pa.array(np.zeros(n, np.int64) if grant is None else grant, pa.int64()),
         ],
         schema=UPDATES,
@@ -209,15 +211,17 @@ class Grant:
     since: int
     version: int
     confirm: bool
+    unit: float = 0.0
+    """The item's uniform width, which its source measures other widths by; 0: no query needs it."""
 
 
-GRANT_BODY = np.dtype([("width", "<f8"), ("shrink", "<f8"), ("since", "<i8"), ("confirm", "?")])
+GRANT_BODY = np.dtype([("width", "<f8"), ("shrink", "<f8"), ("since", "<i8"), ("unit", "<f8"), ("confirm", "?")])
 """The body of a grant's row."""
 
 
 def grants_batch(grants: list[Grant]) -> pa.RecordBatch:
     """Grants as rows of the compacted topic `grants.<stream>`."""
-    bodies = np.array([(g.width, g.shrink, g.since, g.confirm) for g in grants], GRANT_BODY)
+    bodies = np.array([(g.width, g.shrink, g.since, g.unit, g.confirm) for g in grants], GRANT_BODY)
     return grants_columns([g.item for g in grants], np.array([g.version for g in grants], np.int64), bodies)
 
 
@@ -234,7 +238,15 @@ def read_grants(batch: pa.RecordBatch) -> list[Grant]:
     batch = batch.filter(batch.column("body").is_valid())
     bodies = np.frombuffer(b"".join(batch.column("body").to_pylist()), GRANT_BODY)
     return [
-        Grant(item, float(body["width"]), float(body["shrink"]), int(body["since"]), version, bool(body["confirm"]))
+        Grant(
+            item,
+            float(body["width"]),
+            float(body["shrink"]),
+            int(body["since"]),
+            version,
+            bool(body["confirm"]),
+            float(body["unit"]),
+        )
         for item, version, body in zip(
             batch.column("key").to_pylist(), batch.column("version").to_pylist(), bodies, strict=True
         )

@@ -45,6 +45,7 @@ class Engine:
             shard=shard,
             epoch=epoch,
             interval=options.boundary,
+            tick=options.tick,
         )
         self.selects: dict[str, AggregateSelect] = {}
         self.instances: dict[str, list[str]] = {}
@@ -85,6 +86,8 @@ class Engine:
             self.coordinator.boundary(edge, resend=last, unheard=self._unheard())
             self.tally.boundaries += 1
         self._run(rows, horizon)
+        self.coordinator.reach(horizon)
+        self.coordinator.settle(horizon)
         self._keep_answers()
         return self.tally.boundaries > before
 
@@ -206,6 +209,9 @@ class Engine:
                 sequences=keyed["sequence"].copy(),
                 grants=keyed["grant"].copy(),
                 counts=keyed["kind"] == UPDATE,
+                slopes=keyed["slope"].copy(),
+                sent=keyed["heard"].copy(),
+                reports=keyed["report"],
             )
 
     def _special(self, rows: Rows, later: Rows, at: int) -> None:

@@ -1,0 +1,57 @@
+"""Ends that take every liberty that the predictive policy allows them: a wrong forecast or a foolish plan may cost
+messages, never the promise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.edge.core import SourceCore
+from tolerant.filters.book import Book
+from tolerant.filters.forecasts import Forecasts
+from tolerant.filters.planner import Planner
+from tolerant.filters.plans import Plan
+from tolerant.filters.rows import Rows
+from tolerant.filters.state import Floats, Integers
+from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.streams import Stream, StreamOptions
+
+
+class BoldSource(SourceCore):
+    """A source whose forecasts are half of them nonsense, where its stream is predicted at all."""
+
+    def __init__(self, source: str, epoch: int, options: StreamOptions) -> None:
+        super().__init__(source, epoch, options)
+        if self._bank.forecasts:
+            self._bank.forecasts = _BoldForecasts(epoch)
+
+
+class BoldShard(BoundedShard):
+    """A shard whose plans are drawn at random, where its stream is predicted at all."""
+
+    def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str, partitions: int = 1) -> None:
+        super().__init__(stream, shard, epoch, checkpoint, partitions)
+        self._engine.coordinator.planner = _BoldPlanner(stream.options.period)
+
+
+class _BoldForecasts(Forecasts):
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = np.random.default_rng(seed)
+
+    def propose(self, handles: Integers, values: Floats, widths: Floats, offs: Floats) -> tuple[Floats, Floats]:
+        levels, slopes = super().propose(handles, values, widths, offs)
+        bold = (self._random.random(len(handles)) < 0.5) & np.isfinite(widths)
+        width = np.where(bold, widths, 0.0)
+        levels = np.where(bold, values + self._random.uniform(-0.45, 0.45, len(handles)) * width, levels)
+        return levels, np.where(bold, self._random.normal(0.0, 0.1, len(handles)) * width, slopes)
+
+
+class _BoldPlanner(Planner):
+    def _plan(self, book: Book, rows: Rows, widths: Floats, tick: int) -> Plan:
+        # By the tick alone: what a shard says must follow from the log.
+        random = np.random.default_rng(tick)
+        movable = self._movable(book, rows, widths)
+        factor = random.uniform(0.3, 1.7, len(widths))
+        wanted = np.where(movable & (random.random(len(widths)) < 0.7), widths * factor, np.nan)
+        return Plan(np.minimum(wanted, rows.caps), 1.0, 0.0)
