@@ -1,0 +1,177 @@
+"""Which tables may be emptied when the limit is broken: the minimal sets, and the rules that choose among them.
+
+A set of tables is an integer, bit i for table i. `counts` are the pending rows before the action; `extra` are rows that
+are expected before one can act again and must be borne as well (0 without `lead`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.kernels.compiled import compiled
+from tolerant.views.curves import Packed, cost_of
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NAIVE, HISTORY, PER_TICK, CHEAPEST = range(4)
+"""Rules: all tables; the seed's H; cost per tick of peace; least cost now."""
+
+FARTHEST = 100_000
+"""Ticks ahead that a prediction looks."""
+
+MOST_TABLES = 16
+"""There may be 2ⁿ − 1 sets to look at for n tables."""
+
+
+@compiled
+def price_of(curves: Packed, counts: Counts, mask: int) -> float:
+    """What emptying the tables of `mask` costs."""
+    price = 0.0
+    for i in range(len(counts)):
+        if mask >> i & 1:
+            price += cost_of(curves, i, counts[i])
+    return price
+
+
+@compiled
+def everything(counts: Counts) -> int:
+    """The set of tables that have pending rows."""
+    mask = 0
+    for i in range(len(counts)):
+        if counts[i] > 0:
+            mask |= 1 << i
+    return mask
+
+
+@compiled
+def left_over(curves: Packed, counts: Counts, extra: Counts, mask: int) -> float:
+    """The pending work when the tables of `mask` are emptied."""
+    work = 0.0
+    for i in range(len(counts)):
+        work += cost_of(curves, i, extra[i] + (0 if mask >> i & 1 else counts[i]))
+    return work
+
+
+@compiled
+def spread(code: int, tables: Counts) -> int:
+    """The set that a number over the non-empty tables alone stands for."""
+    mask = 0
+    for j in range(len(tables)):
+        if code >> j & 1:
+            mask |= 1 << tables[j]
+    return mask
+
+
+@compiled
+def minimal_sets(
+    curves: Packed, counts: Counts, extra: Counts, bound: float, recompute: float
+) -> tuple[NDArray[np.int64], Floats]:
+    """The minimal sets whose emptying mends the limit, and what each costs.
+
+    All tables where no set mends it (one tick may bring more than the limit). With a finite `recompute`, which empties
+    all at one price, sets that cost as much are left out and that one is added. None where the limit is not broken.
+    """
+    tables = np.flatnonzero(counts)
+    size = 1 << len(tables)
+    mends = np.empty(size, np.bool_)
+    for code in range(size):
+        mends[code] = left_over(curves, counts, extra, spread(code, tables)) <= bound
+    masks, prices = np.empty(size, np.int64), np.empty(size)
+    found = 0
+    for code in range(1, size):
+        minimal = mends[code] or code == size - 1
+        for j in range(len(tables)):
+            if code >> j & 1 and mends[code ^ (1 << j)]:
+                minimal = False
+        if minimal:
+            mask = spread(code, tables)
+            price = price_of(curves, counts, mask)
+            if price < recompute:
+                masks[found], prices[found] = mask, price
+                found += 1
+    whole = spread(size - 1, tables)
+    if size > 1 and not mends[0] and price_of(curves, counts, whole) > recompute:
+        masks[found], prices[found] = whole, recompute
+        found += 1
+    return masks[:found], prices[:found]
+
+
+@compiled
+def comes_first(one: int, other: int) -> bool:
+    """Whether the sorted tuple of one set is lexicographically smaller than that of another."""
+    differ = one ^ other
+    if differ == 0:
+        return False
+    lowest = differ & -differ
+    if one & lowest:
+        return other > lowest  # the other one goes on, with a larger table
+    return one < lowest  # this one has ended: it is a prefix
+
+
+@compiled
+def peace(curves: Packed, left: Counts, extra: Counts, rates: Floats, bound: float) -> int:
+    """The predicted number of ticks until the limit is broken again, 1 … `FARTHEST`."""
+    low, high = 0, 1
+    while high < FARTHEST and not _breaks(curves, left, extra, rates, bound, high):
+        low, high = high, 2 * high
+    high = min(high, FARTHEST)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _breaks(curves, left, extra, rates, bound, middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@compiled
+def _breaks(curves: Packed, left: Counts, extra: Counts, rates: Floats, bound: float, ticks: int) -> bool:
+    work = 0.0
+    for i in range(len(left)):
+        work += cost_of(curves, i, extra[i] + int(np.floor(left[i] + rates[i] * ticks + 1e-9)))
+    return work > bound
+
+
+@compiled
+def choose(
+    curves: Packed,
+    counts: Counts,
+    extra: Counts,
+    rates: Floats,
+    tick: int,
+    spent: float,
+    bound: float,
+    recompute: float,
+    rule: int,
+) -> tuple[int, float]:
+    """The set that `rule` empties at `tick`, and its price; `spent` was paid in the ticks before (`specs` §2.5, §5).
+
+    Ties: the smaller price, then the lexicographically smaller tuple.
+    """
+    if rule == NAIVE:
+        whole = everything(counts)
+        return whole, min(price_of(curves, counts, whole), recompute)
+    masks, prices = minimal_sets(curves, counts, extra, bound, recompute)
+    best = -1
+    least = 0.0
+    left = np.empty_like(counts)
+    for which in range(len(masks)):
+        score = prices[which]
+        if rule != CHEAPEST and len(masks) > 1:
+            for i in range(len(counts)):
+                left[i] = 0 if masks[which] >> i & 1 else counts[i]
+            ticks = peace(curves, left, extra, rates, bound)
+            score = (spent + score) / (tick + ticks) if rule == HISTORY else score / ticks
+        if best >= 0:
+            if score > least:
+                continue
+            if score == least and prices[which] > prices[best]:
+                continue
+            if score == least and prices[which] == prices[best] and comes_first(masks[best], masks[which]):
+                continue
+        best, least = which, score
+    if best < 0:
+        return 0, 0.0
+    return masks[best], prices[best]
