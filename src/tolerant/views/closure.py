@@ -1,8 +1,8 @@
 """The subadditive closure of a cost: what a batch costs if it may be pushed in pieces (`specs/7-views.md` §2.7).
 
-f*(n) = min(f(n), min_{b<n} f*(b) + f*(n−b)) is tabulated only as far as sizes are asked for. Every size up to `DENSE` is
-evaluated; beyond, sizes a 1024th apart, with straight lines between them. Pieces of up to `PIECE` rows are tried (so
-up to twice that the closure is exact), and beyond `DENSE` those that end where a size was evaluated.
+f*(n) = min(f(n), min_{b<n} f*(b) + f*(n−b)) is tabulated only as far as sizes are asked for. Every size up to `DENSE`
+is evaluated; beyond, sizes a 1024th apart, with straight lines between them. Pieces of up to `PIECE` rows are tried
+(so up to twice that the closure is exact), and beyond the dense part those that end where a size was evaluated.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-DENSE = 131_072
-PIECE = 8_192
-_APART = 1_024
+DENSE = 32_768
+PIECE = 4_096
+_APART, _FAR_APART = 1_024, 64
 _ROUNDING = 1e-9
 
 
 class Closure:
     """f* of a cost function, which is checked as it is asked: finite, not negative, 0 for 0 rows, never falling.
 
-    `name` begins the message of a `ValueError`. `splits` says whether a batch was met that is cheaper in pieces.
+    `name` begins the message of a `ValueError`. `splits` says whether a batch was met that is cheaper in pieces;
+    sizes 1 … `dense` are evaluated one by one.
 
     >>> square = Closure(lambda rows: rows * rows, "example")
     >>> square.at(5), square.splits
@@ -34,6 +35,7 @@ class Closure:
         self._sizes = np.zeros(64, np.int64)
         self._values = np.zeros(64)
         self._count = 0
+        self.dense = 0
         self._raw = 0.0
         self._least = math.inf  # cost a row of the cheapest size so far
         self.splits = False
@@ -62,7 +64,7 @@ class Closure:
 
     def cover(self, size: int) -> None:
         """Evaluate up to `size` rows at least."""
-        while self.top < size:
+        while self.top < size or self.dense < min(size, DENSE):
             self.extend()
 
     def at(self, size: int) -> float:
@@ -70,13 +72,22 @@ class Closure:
         self.cover(size)
         if size <= 0:
             return 0.0
-        if size <= DENSE:
+        if size <= self.dense:
             return float(self._values[size - 1])
         return float(np.interp(size, self.sizes, self.values))
 
     def extend(self) -> None:
         """Evaluate the next size."""
-        size = self.top + max(1, self.top // _APART if self.top >= DENSE else 1)
+        if self.dense < min(self.top, DENSE):  # what was only glanced at is looked at again
+            self._count = self.dense
+            self._raw = self.last
+        self._evaluate(self.top + max(1, self.top // _APART if self.top >= DENSE else 1))
+
+    def glance(self) -> None:
+        """Evaluate a size well beyond, for predictions that ask for no more than a rough value there."""
+        self._evaluate(self.top + max(1, self.top // _FAR_APART))
+
+    def _evaluate(self, size: int) -> None:
         raw = self._asked(size)
         if raw < self._raw * (1 - _ROUNDING):
             raise ValueError(
@@ -91,11 +102,12 @@ class Closure:
         if value <= self._least * size:
             return value
         first = min(size // 2, PIECE)
-        if size <= DENSE:
+        if size == self.dense + 1:
             best = float(np.min(self._values[:first] + self._values[size - 1 - first : size - 1][::-1]))
         else:
-            pieces = np.concatenate([self.sizes[:PIECE], self.sizes[DENSE:]])
-            best = float(np.min(np.interp(pieces, self.sizes, self.values) + self._between(size - pieces)))
+            pieces = np.concatenate([self.sizes[: min(self.dense, PIECE)], self.sizes[self.dense :]])
+            pieces = pieces[pieces >= size - self.top]  # what is left is known as well
+            best = float(np.min(self._between(pieces) + self._between(size - pieces)))
         if best < value * (1 - _ROUNDING):
             self.splits = True
             return best
@@ -110,6 +122,7 @@ class Closure:
             self._values = np.concatenate([self._values, np.zeros_like(self._values)])
         self._sizes[self._count], self._values[self._count] = size, value
         self._count += 1
+        self.dense += size == self.dense + 1 <= DENSE
         self._least = min(self._least, value / size)
 
     def _asked(self, size: int) -> float:

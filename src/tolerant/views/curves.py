@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.kernels.compiled import compiled
-from tolerant.views.closure import DENSE, Closure
+from tolerant.views.closure import Closure
 from tolerant.views.linear import Linear
 from tolerant.views.measured import Measured
 
 Cost = Callable[[int], float]
 """Rows of one batch → what pushing them costs."""
+
+
+_CLOSELY = 4_096
+"""Up to so many rows predictions are made with exact costs, whatever has been seen."""
 
 
 class Packed(NamedTuple):
@@ -80,9 +84,9 @@ class Curves:
         """Whether every cost is a setup and so much a row."""
         return all(isinstance(cost, Linear) for cost in self.costs)
 
-    def cover(self, bound: float, reach: Sequence[int], burst: Sequence[int]) -> None:
+    def cover(self, bound: float, reach: Sequence[int], burst: Sequence[int], far: Sequence[int] = ()) -> None:
         """Evaluate each table up to its `reach` in rows; or, where a size costs more than `bound` before that, up to
-        the first such size plus `burst`. Beyond, it is above the bound.
+        the first such size plus `burst`. Beyond, it is above the bound. Up to `far` it is known roughly.
         """
         for table, closure in self._closures.items():
             before = closure.top
@@ -91,6 +95,11 @@ class Curves:
             beyond = int(np.searchsorted(closure.values, bound, "right"))
             if beyond < len(closure.sizes):
                 closure.cover(min(reach[table], int(closure.sizes[beyond]) + burst[table]))
+            while far and closure.last <= bound and closure.top < far[table]:
+                if closure.top < _CLOSELY:
+                    closure.extend()
+                else:
+                    closure.glance()
             if closure.top != before:
                 self._packed = None
         self._warn()
@@ -99,12 +108,11 @@ class Curves:
         """What compiled code takes."""
         if self._packed is None:
             knots = [self._knots(table) for table in range(len(self.costs))]
-            sizes, values = ([part[which] for part in knots] for which in (0, 1))
             self._packed = Packed(
-                np.cumsum([0, *map(len, sizes)], dtype=np.int64),
+                np.cumsum([0, *(len(part[0]) for part in knots)], dtype=np.int64),
                 np.array([part[2] for part in knots], np.int64),
-                np.concatenate(sizes),
-                np.concatenate(values),
+                np.concatenate([part[0] for part in knots]),
+                np.concatenate([part[1] for part in knots]),
                 np.array([part[3] for part in knots], np.float64),
                 np.array([part[4] for part in knots], np.float64),
             )
@@ -118,7 +126,7 @@ class Curves:
             assert isinstance(cost, Measured)
             return *cost.knots, 0, cost.slope, cost.tail
         closure = self._closures[table]
-        return closure.sizes, closure.values, min(len(closure.sizes), DENSE), 0.0, math.inf
+        return closure.sizes, closure.values, closure.dense, 0.0, math.inf
 
     def _warn(self) -> None:
         split = [table for table, closure in self._closures.items() if closure.splits]

@@ -1,8 +1,8 @@
 """The least that pushing the rest can cost, table by table: the corrected heuristic of the search (`specs` §2.4).
 
 g(N) is the cheapest way to push N rows of one table in batches of at most P rows, P the largest batch that a forced
-action can meet: the most rows within the limit plus the largest arrival of a tick. Admissible, because every plan pushes
-the rest in such batches; consistent, because g(N) ≤ f(b) + g(N − b) for b ≤ P.
+action can meet: the most rows within the limit plus the largest arrival of a tick. Admissible, because every plan
+pushes the rest in such batches; consistent, because g(N) ≤ f(b) + g(N − b) for b ≤ P.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def floor_of(floors: Floors, curves: Packed, table: int, rows: int) -> float:
 def cheapest_batches(curves: Packed, table: int, rows: int, batch: int) -> NDArray[np.float64]:
     """g(0), …, g(rows) by dynamic programming, O(rows·batch)."""
     found = np.zeros(rows + 1)
-    price = np.array([cost_of(curves, table, size) for size in range(batch + 1)])
+    price = np.zeros(batch + 1)
+    for size in range(1, batch + 1):
+        price[size] = cost_of(curves, table, size)
     for n in range(1, rows + 1):
         best = np.inf
         for size in range(1, min(n, batch) + 1):

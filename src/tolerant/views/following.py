@@ -54,9 +54,7 @@ def follow(
     return priced(curves, counts, mask, whole, recompute)
 
 
-def priced(
-    curves: Packed, counts: NDArray[np.int64], mask: int, whole: int, recompute: float
-) -> tuple[int, float]:
+def priced(curves: Packed, counts: NDArray[np.int64], mask: int, whole: int, recompute: float) -> tuple[int, float]:
     """The set and its price; all tables where recomputing is cheaper."""
     price = float(price_of(curves, counts, mask))
     return (mask, price) if price <= recompute else (whole, recompute)

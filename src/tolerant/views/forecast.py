@@ -1,4 +1,4 @@
-"""`method="forecast"`: when forced, plan the near future as predicted and take the first step (`specs/7-views.md` §5)."""
+"""`method="forecast"`: when forced, plan the near future as predicted, take the first step (`specs/7-views.md` §5)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WINDOW = 100
 
 _BUDGET = 20_000
 _STEPS_TO_FULL = 24
-"""A step is as many ticks as let the limit break after about so many steps from empty: the window sees several rounds."""
+"""A step is so many ticks that the limit breaks about so many steps from empty: the window sees several rounds."""
 
 
 def first_action(
@@ -29,18 +29,18 @@ def first_action(
 ) -> tuple[int, float]:
     """The set to empty now, when `counts` rows are pending and `rates` rows a tick are expected; and its price."""
     packed = curves.packed()
-    masks, prices = minimal_sets(packed, counts, extra, bound, recompute)
-    if len(masks) < 2:
-        return (int(masks[0]), float(prices[0])) if len(masks) else (0, 0.0)
+    masks, prices, sets = minimal_sets(packed, counts, extra, bound, recompute)
+    if sets < 2:
+        return (int(masks[0]), float(prices[0])) if sets else (0, 0.0)
     empty = np.zeros(len(counts), np.int64)
     stride = max(1, round(peace(packed, empty, extra, rates, bound) / _STEPS_TO_FULL))
     total = counts + np.floor(np.outer(np.arange(window + 1) * stride, rates) + 1e-9).astype(np.int64)
-    burst = np.diff(total, axis=0).max(axis=0)
+    burst = np.maximum(counts, np.diff(total, axis=0).max(axis=0))
     curves.cover(bound, (total[-1] + extra).tolist(), (burst + extra).tolist())
     problem = Problem(curves, total, total + extra, bound, recompute)
     tick, tables = best_plan(problem, _BUDGET).actions[0]
     assert tick == 0, "the limit is broken now"
-    which = int(np.flatnonzero(masks == mask_of(tables))[0])
+    which = int(np.flatnonzero(masks[:sets] == mask_of(tables))[0])
     return int(masks[which]), float(prices[which])
 
 

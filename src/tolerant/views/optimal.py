@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from tolerant.views.floors import floors_of
 from tolerant.views.problem import Actions, Problem, tables_of
-from tolerant.views.search import search
+from tolerant.views.search import COUNT, FOUND, PAID, Labels, first_label, grown, path, search
+from tolerant.views.sets import everything, price_of
 
 BUDGET = 2_000_000
 """Labels that the search may take before beam search steps in."""
+
+_NO_BUDGET = 1 << 31
+
+_SPAN = 32
+"""Ticks over which labels are compared; what outdoes a label is seldom forced much later."""
 
 _WIDEST, _NARROWEST = 1_000, 8
 
@@ -26,11 +35,32 @@ class Best:
 
 def best_plan(problem: Problem, budget: int = BUDGET) -> Best:
     """The best plan for known arrivals; by beam search, and not proved, where the budget is not enough."""
-    arrays = (problem.total, problem.look, problem.packed, floors_of(problem), problem.bound, problem.recompute)
-    ticks, masks, cost, labels = search(*arrays, budget, 0)
-    proved = cost < float("inf")
-    if not proved:
+    labels = _searched(problem, budget, 0)
+    proved = labels is not None
+    if labels is None:
         width = min(_WIDEST, max(_NARROWEST, budget // (4 * len(problem.total))))
-        ticks, masks, cost, labels = search(*arrays, budget, width)
-    actions = [(int(tick), tables_of(int(mask))) for tick, mask in zip(ticks, masks, strict=True)]
-    return Best(actions, float(cost), proved, int(labels))
+        labels = _searched(problem, _NO_BUDGET, width)
+        assert labels is not None
+    steps = [(tick, mask) for tick, mask in path(labels) if mask]
+    base = labels.base[labels.numbers[FOUND]]
+    steps.append((problem.last, int(everything(problem.total[-1] - base))))
+    cost = float(labels.costs[labels.numbers[FOUND], PAID])
+    actions = [(tick, tables_of(mask)) for tick, mask in steps if mask]
+    return Best(actions, cost, proved, int(labels.numbers[COUNT]))
+
+
+def _searched(problem: Problem, budget: int, width: int) -> Labels | None:
+    """The labels when the search is done; None where the budget was not enough."""
+    n, last = len(problem.curves), problem.last
+    first = problem.next_broken(np.zeros(n, np.int64), 0)
+    labels = first_label(last + 1, n, first, 1024 + (1 << n))
+    if first == last:
+        whole = int(everything(problem.total[-1]))
+        labels.costs[0, PAID] = min(float(price_of(problem.packed, problem.total[-1], whole)), problem.recompute)
+    span = _SPAN if problem.curves.are_linear and problem.recompute == math.inf else 1
+    task = (problem.total, problem.look, problem.packed, floors_of(problem), problem.bound, problem.recompute, span)
+    while not search(labels, *task, width):
+        if labels.numbers[COUNT] >= budget:
+            return None
+        labels = grown(labels, 2 * len(labels.heap))
+    return labels if labels.numbers[COUNT] <= budget else None

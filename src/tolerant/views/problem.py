@@ -74,8 +74,8 @@ def posed(
     look = _ahead(total, arrivals, lead, foresight)
     bound, again = working_bound(limit, recompute)
     burst = arrivals.max(axis=0, initial=0)
-    reach = look[-1] + (FARTHEST * burst if predicts else 0)
-    curves.cover(bound, reach.tolist(), ((1 + lead) * burst).tolist())
+    far = (look[-1] + FARTHEST * burst).tolist() if predicts else ()
+    curves.cover(bound, look[-1].tolist(), ((1 + lead) * burst).tolist(), far)
     return Problem(curves, total, look, bound, again)
 
 
@@ -89,9 +89,7 @@ def working_bound(limit: float, recompute: float | None) -> tuple[float, float]:
     return (math.inf if again <= bound else bound), again
 
 
-def _ahead(
-    total: NDArray[np.int64], arrivals: NDArray[np.int64], lead: int, foresight: bool
-) -> NDArray[np.int64]:
+def _ahead(total: NDArray[np.int64], arrivals: NDArray[np.int64], lead: int, foresight: bool) -> NDArray[np.int64]:
     if lead == 0:
         return total
     if foresight:

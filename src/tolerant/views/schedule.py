@@ -95,7 +95,7 @@ def schedule(
     >>> from tolerant.views import Linear
     >>> plan = schedule([Linear(1.0), Linear(0.5, 4.0)], [[1, 1]] * 7, limit=8, method="optimal")
     >>> plan.cost, plan.actions
-    (14.5, [(2, (0,)), (4, (1,)), (6, (0, 1))])
+    (14.5, [(2, (0,)), (4, (0,)), (6, (0, 1))])
 
     Raises:
         ValueError: an argument is not what it should be; a cost is negative, NaN, falling, or not 0 for 0 rows.

@@ -1,10 +1,12 @@
 """The best plan that is lazy, greedy and minimal: a shortest path by A* with dominance (`specs/7-views.md` §2.4).
 
 A label is a way to reach a tick at which the limit is broken: the rows pushed so far, table by table (`base`), the cost
-so far, and the label and set of tables it comes from. A label is dropped where another one of the same tick has pushed
-at least as much of every table for no more, counting only what was paid beyond the slope that every row pays sooner or
-later: what a plan still saves by having fewer rows to push is at least that. Labels are rows of growing arrays, under
-200 bytes each in all.
+so far, and the label and set of tables it comes from. Labels are rows of growing arrays, under 200 bytes each in all.
+
+A label is dropped where another one has pushed at least as much of every table for no more, counting only what was paid
+beyond the slope that every row pays sooner or later: having fewer rows to push saves a plan at least that. Among labels
+of one tick this is the dominance of §2.4. For linear costs labels of later ticks are compared as well (`span`): whoever
+has pushed more is forced later, may push then, once, whatever the other one pushed meanwhile, and pays no more setups.
 """
 
 from __future__ import annotations
@@ -23,72 +25,66 @@ from tolerant.views.sets import everything, minimal_sets, price_of
 _SAME = 1e-13
 """Costs this close, relatively, are one cost added up in another order."""
 
+TICK, PARENT, MASK, LINK, DEAD = range(5)
+"""Columns of `Labels.links`; LINK is the next label of the same tick."""
+
+PAID, BEYOND, LEAST = range(3)
+"""Columns of `Labels.costs`: paid; paid beyond the slopes of the rows pushed; paid and the floor of the rest."""
+
+COUNT, WAITING, AT, TAKEN, FOUND = range(5)
+"""Entries of `Labels.numbers`: labels; those in the heap; the tick taken up last, and how many of it; the best plan's
+label, −1 while there is none."""
+
 
 class Labels(NamedTuple):
-    """Labels by number, and the heap of those that wait. Links join the labels of one tick."""
+    """Labels by number, and the heap of those that wait."""
 
-    tick: NDArray[np.int32]
-    parent: NDArray[np.int32]
-    mask: NDArray[np.int32]
-    link: NDArray[np.int32]
-    dead: NDArray[np.bool_]
-    paid: NDArray[np.float64]
-    beyond: NDArray[np.float64]  # paid beyond the slopes of the rows pushed
-    least: NDArray[np.float64]  # paid and the floor of the rest
+    links: NDArray[np.int32]  # [labels, 5]
+    costs: NDArray[np.float64]  # [labels, 3]
     base: NDArray[np.int64]  # [labels, tables]
-    heap: NDArray[np.int32]
+    heap: NDArray[np.int32]  # [labels]
+    head: NDArray[np.int32]  # [ticks] the first label of each tick
+    numbers: NDArray[np.int64]
 
 
-@compiled
-def room_for(labels: int, tables: int) -> Labels:
-    """Empty places."""
-    return Labels(
-        np.empty(labels, np.int32),
-        np.empty(labels, np.int32),
-        np.empty(labels, np.int32),
-        np.empty(labels, np.int32),
-        np.zeros(labels, np.bool_),
-        np.empty(labels, np.float64),
-        np.empty(labels, np.float64),
-        np.empty(labels, np.float64),
-        np.empty((labels, tables), np.int64),
-        np.empty(labels, np.int32),
+def first_label(ticks: int, tables: int, tick: int, room: int) -> Labels:
+    """The label of nothing done yet, at the first tick that breaks the limit."""
+    labels = Labels(
+        np.zeros((room, 5), np.int32),
+        np.zeros((room, 3)),
+        np.zeros((room, tables), np.int64),
+        np.zeros(room, np.int32),
+        np.full(ticks, -1, np.int32),
+        np.array([1, 1, -1, 0, -1], np.int64),
     )
+    labels.links[0] = tick, -1, 0, -1, 0
+    return labels
 
 
-@compiled
-def _grown(labels: Labels, size: int) -> Labels:
-    more = room_for(size, labels.base.shape[1])
-    old = len(labels.tick)
-    more.tick[:old] = labels.tick
-    more.parent[:old] = labels.parent
-    more.mask[:old] = labels.mask
-    more.link[:old] = labels.link
-    more.dead[:old] = labels.dead
-    more.paid[:old] = labels.paid
-    more.beyond[:old] = labels.beyond
-    more.least[:old] = labels.least
-    more.base[:old] = labels.base
-    more.heap[:old] = labels.heap
-    return more
+def grown(labels: Labels, room: int) -> Labels:
+    """The same labels, and places for more."""
+    more = room - len(labels.heap)
+    wider = (np.concatenate([part, np.zeros((more, *part.shape[1:]), part.dtype)]) for part in labels[:4])
+    return Labels(*wider, labels.head, labels.numbers)
 
 
 @compiled
 def _before(labels: Labels, one: int, other: int, by_tick: bool) -> bool:
     """Whether a label is taken up before another: tick by tick, or the smallest sum first and then the later tick."""
-    if by_tick and labels.tick[one] != labels.tick[other]:
-        return labels.tick[one] < labels.tick[other]
-    if labels.least[one] != labels.least[other]:
-        return labels.least[one] < labels.least[other]
-    return labels.tick[one] > labels.tick[other]
+    if by_tick and labels.links[one, TICK] != labels.links[other, TICK]:
+        return labels.links[one, TICK] < labels.links[other, TICK]
+    if labels.costs[one, LEAST] != labels.costs[other, LEAST]:
+        return labels.costs[one, LEAST] < labels.costs[other, LEAST]
+    return labels.links[one, TICK] > labels.links[other, TICK]
 
 
 @compiled
-def _push(labels: Labels, size: int, label: int, by_tick: bool) -> None:
-    heap, place = labels.heap, size
+def _push(labels: Labels, label: int, by_tick: bool) -> None:
+    heap, place = labels.heap, labels.numbers[WAITING]
+    labels.numbers[WAITING] += 1
     while place > 0:
         above = (place - 1) // 2
-        if not _before(labels, label, heap[above], by_tick):
+        if not _before(labels, label, int(heap[above]), by_tick):
             break
         heap[place] = heap[above]
         place = above
@@ -96,16 +92,16 @@ def _push(labels: Labels, size: int, label: int, by_tick: bool) -> None:
 
 
 @compiled
-def _pop(labels: Labels, size: int, by_tick: bool) -> int:
+def _pop(labels: Labels, by_tick: bool) -> int:
     heap = labels.heap
-    first, moved, place = heap[0], heap[size - 1], 0
-    while True:
+    labels.numbers[WAITING] -= 1
+    size = labels.numbers[WAITING]
+    first, moved, place = int(heap[0]), int(heap[size]), 0
+    while 2 * place + 1 < size:
         below = 2 * place + 1
-        if below >= size - 1:
-            break
-        if below + 1 < size - 1 and _before(labels, heap[below + 1], heap[below], by_tick):
+        if below + 1 < size and _before(labels, int(heap[below + 1]), int(heap[below]), by_tick):
             below += 1
-        if not _before(labels, heap[below], moved, by_tick):
+        if not _before(labels, int(heap[below]), moved, by_tick):
             break
         heap[place] = heap[below]
         place = below
@@ -114,127 +110,103 @@ def _pop(labels: Labels, size: int, by_tick: bool) -> int:
 
 
 @compiled
-def _is_dominated(labels: Labels, head: NDArray[np.int32], tick: int, base: NDArray[np.int64], beyond: float) -> bool:
-    """Whether a label of this tick has pushed as much for no more; those that the new one outdoes die."""
-    before, label = -1, head[tick]
-    slack = _SAME * (1.0 + beyond)
-    while label >= 0:
-        no_less, no_more = True, True
-        for i in range(len(base)):
-            no_less &= labels.base[label, i] >= base[i]
-            no_more &= labels.base[label, i] <= base[i]
-        if no_less and labels.beyond[label] <= beyond + slack:
-            return True
-        if no_more and labels.beyond[label] >= beyond:
-            labels.dead[label] = True
-            if before < 0:
-                head[tick] = labels.link[label]
+def _is_dominated(labels: Labels, tick: int, span: int, base: NDArray[np.int64], beyond: float) -> bool:
+    """Whether a label of the next `span` ticks outdoes a new one of `tick`; those that the new one outdoes die."""
+    most = beyond + _SAME * (1.0 + abs(beyond))
+    for later in range(tick, min(tick + span, len(labels.head))):
+        before, label = -1, labels.head[later]
+        while label >= 0:
+            no_less, no_more = labels.costs[label, BEYOND] <= most, labels.costs[label, BEYOND] >= beyond
+            for i in range(len(base)):
+                no_less &= labels.base[label, i] >= base[i]
+                no_more &= labels.base[label, i] <= base[i]
+            if no_less:
+                return True
+            after = labels.links[label, LINK]
+            if no_more and later == tick:
+                labels.links[label, DEAD] = 1
+                if before < 0:
+                    labels.head[later] = after
+                else:
+                    labels.links[before, LINK] = after
             else:
-                labels.link[before] = labels.link[label]
-        else:
-            before = label
-        label = labels.link[label]
+                before = label
+            label = after
     return False
 
 
 @compiled
 def search(
+    labels: Labels,
     total: NDArray[np.int64],
     look: NDArray[np.int64],
     curves: Packed,
     floors: Floors,
     bound: float,
     recompute: float,
-    budget: int,
+    span: int,
     width: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], float, int]:
-    """Ticks, sets and cost of the best plan, and how many labels it took; cost is infinite where `budget` is too small.
+) -> bool:
+    """Go on until the best plan is found, True, or there is no room for the labels of one more step.
 
-    `width` 0: A*. Otherwise beam search: tick by tick, the `width` most promising labels of each; always finds a plan.
+    `width` 0: A*. Otherwise beam search: tick by tick, the `width` most promising labels of each.
     """
     last, n = len(total) - 1, total.shape[1]
-    by_tick = width > 0
-    labels = room_for(min(budget, 1024), n)
-    head = np.full(last + 1, -1, np.int32)
-    base, counts, extra = np.zeros(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    count, waiting = 1, 1
-    labels.tick[0] = next_broken(look, base, curves, bound, 0)
-    labels.parent[0], labels.mask[0], labels.link[0] = -1, 0, -1
-    labels.paid[0] = labels.beyond[0] = labels.least[0] = 0.0
-    labels.base[0] = base
-    labels.heap[0] = 0
-    if labels.tick[0] == last:
-        labels.paid[0] = min(price_of(curves, total[last], everything(total[last])), recompute)
-    best, at_tick, taken = np.inf, -1, 0
-    while waiting > 0:
-        label = _pop(labels, waiting, by_tick)
-        waiting -= 1
-        if labels.dead[label]:
-            continue
-        tick = labels.tick[label]
+    numbers, by_tick = labels.numbers, width > 0
+    base, counts, extra = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    best_so_far = np.inf
+    while numbers[WAITING] > 0:
+        if numbers[COUNT] + (1 << n) > len(labels.heap):
+            return False
+        label = _pop(labels, by_tick)
+        tick = int(labels.links[label, TICK])
         if tick == last:
-            return _path(labels, label, total, count)
-        if tick != at_tick:
-            at_tick, taken = tick, 0
-        taken += 1
-        if by_tick and taken > width:
+            numbers[FOUND] = label
+            return True
+        if tick != numbers[AT]:
+            numbers[AT], numbers[TAKEN] = tick, 0
+        numbers[TAKEN] += 1
+        if labels.links[label, DEAD] or (by_tick and numbers[TAKEN] > width):
             continue
         for i in range(n):
             counts[i] = total[tick, i] - labels.base[label, i]
             extra[i] = look[tick, i] - total[tick, i]
-        masks, prices = minimal_sets(curves, counts, extra, bound, recompute)
-        for which in range(max(1, len(masks))):
+        masks, prices, sets = minimal_sets(curves, counts, extra, bound, recompute)
+        for which in range(max(1, sets)):
             # Without a set nothing is pending: what breaks the limit is expected, not there.
-            mask, price = (masks[which], prices[which]) if len(masks) else (0, 0.0)
+            mask, paid = (masks[which] if sets else 0), labels.costs[label, PAID] + (prices[which] if sets else 0.0)
             for i in range(n):
                 base[i] = total[tick, i] if mask >> i & 1 else labels.base[label, i]
             after = next_broken(look, base, curves, bound, tick + 1)
-            paid = labels.paid[label] + price
-            least = beyond = paid
             if after == last:
                 for i in range(n):
                     counts[i] = total[last, i] - base[i]
                 paid += min(price_of(curves, counts, everything(counts)), recompute)
-                least = paid
-                if paid >= best:
-                    continue
-                best = paid
-            else:
+            least = beyond = paid
+            if after < last:
                 for i in range(n):
                     least += floor_of(floors, curves, i, total[last, i] - base[i])
                     beyond -= floors.slope[i] * base[i]
-                if least >= best or _is_dominated(labels, head, after, base, beyond):
-                    continue
-            if count == len(labels.tick):
-                if count >= budget and not by_tick:
-                    return np.empty(0, np.int64), np.empty(0, np.int64), np.inf, count
-                labels = _grown(labels, 2 * count if by_tick else min(budget, 2 * count))
-            labels.tick[count], labels.parent[count], labels.mask[count] = after, label, mask
-            labels.paid[count], labels.beyond[count], labels.least[count] = paid, beyond, least
-            labels.base[count] = base
-            labels.link[count] = head[after]
-            head[after] = count
-            _push(labels, waiting, count, by_tick)
-            count += 1
-            waiting += 1
-    return np.empty(0, np.int64), np.empty(0, np.int64), np.inf, count  # not reached: a plan always exists
+            if best_so_far <= least or (after < last and _is_dominated(labels, after, span, base, beyond)):
+                continue
+            if after == last:
+                best_so_far = paid
+            new = numbers[COUNT]
+            numbers[COUNT] += 1
+            labels.links[new, TICK], labels.links[new, PARENT], labels.links[new, MASK] = after, label, mask
+            labels.links[new, LINK] = labels.head[after]
+            labels.head[after] = new
+            labels.costs[new, PAID], labels.costs[new, BEYOND], labels.costs[new, LEAST] = paid, beyond, least
+            for i in range(n):
+                labels.base[new, i] = base[i]
+            _push(labels, new, by_tick)
+    return True  # not reached: a plan always exists
 
 
-@compiled
-def _path(
-    labels: Labels, label: int, total: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], float, int]:
-    """The actions that lead to a label of the last tick, the last one included."""
-    cost, steps, at = labels.paid[label], 1, label
-    while labels.parent[at] >= 0:
-        steps += 1
-        at = labels.parent[at]
-    ticks, masks = np.empty(steps, np.int64), np.empty(steps, np.int64)
-    ticks[-1], masks[-1] = len(total) - 1, everything(total[-1] - labels.base[label])
-    at = label
-    for step in range(steps - 2, -1, -1):
-        masks[step] = labels.mask[at]
-        at = labels.parent[at]
-        ticks[step] = labels.tick[at]
-    acts = masks != 0
-    return ticks[acts], masks[acts], cost, count
+def path(labels: Labels) -> list[tuple[int, int]]:
+    """The (tick, set) of the actions that lead to the plan found, the one at the last tick left out."""
+    steps, label = [], int(labels.numbers[FOUND])
+    while labels.links[label, PARENT] >= 0:
+        mask, label = int(labels.links[label, MASK]), int(labels.links[label, PARENT])
+        steps.append((int(labels.links[label, TICK]), mask))
+    return steps[::-1]

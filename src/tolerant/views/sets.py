@@ -55,47 +55,36 @@ def left_over(curves: Packed, counts: Counts, extra: Counts, mask: int) -> float
 
 
 @compiled
-def spread(code: int, tables: Counts) -> int:
-    """The set that a number over the non-empty tables alone stands for."""
-    mask = 0
-    for j in range(len(tables)):
-        if code >> j & 1:
-            mask |= 1 << tables[j]
-    return mask
-
-
-@compiled
 def minimal_sets(
     curves: Packed, counts: Counts, extra: Counts, bound: float, recompute: float
-) -> tuple[NDArray[np.int64], Floats]:
-    """The minimal sets whose emptying mends the limit, and what each costs.
+) -> tuple[NDArray[np.int64], Floats, int]:
+    """The minimal sets whose emptying mends the limit, what each costs, and how many there are (the arrays are longer).
 
     All tables where no set mends it (one tick may bring more than the limit). With a finite `recompute`, which empties
     all at one price, sets that cost as much are left out and that one is added. None where the limit is not broken.
     """
-    tables = np.flatnonzero(counts)
-    size = 1 << len(tables)
-    mends = np.empty(size, np.bool_)
-    for code in range(size):
-        mends[code] = left_over(curves, counts, extra, spread(code, tables)) <= bound
-    masks, prices = np.empty(size, np.int64), np.empty(size)
-    found = 0
-    for code in range(1, size):
-        minimal = mends[code] or code == size - 1
-        for j in range(len(tables)):
-            if code >> j & 1 and mends[code ^ (1 << j)]:
+    whole = everything(counts)
+    masks, prices = np.empty(whole + 1, np.int64), np.empty(whole + 1)
+    mends = np.zeros(whole + 1, np.bool_)
+    found, mask = 0, 0
+    while True:
+        mends[mask] = left_over(curves, counts, extra, mask) <= bound
+        minimal = mends[mask] or mask == whole
+        for i in range(len(counts)):
+            if mask >> i & 1 and mends[mask ^ (1 << i)]:
                 minimal = False
-        if minimal:
-            mask = spread(code, tables)
+        if minimal and mask > 0:
             price = price_of(curves, counts, mask)
             if price < recompute:
                 masks[found], prices[found] = mask, price
                 found += 1
-    whole = spread(size - 1, tables)
-    if size > 1 and not mends[0] and price_of(curves, counts, whole) > recompute:
+        if mask == whole:
+            break
+        mask = (mask - whole) & whole  # the next subset of `whole`
+    if whole > 0 and not mends[0] and price_of(curves, counts, whole) > recompute:
         masks[found], prices[found] = whole, recompute
         found += 1
-    return masks[:found], prices[:found]
+    return masks, prices, found
 
 
 @compiled
@@ -153,13 +142,13 @@ def choose(
     if rule == NAIVE:
         whole = everything(counts)
         return whole, min(price_of(curves, counts, whole), recompute)
-    masks, prices = minimal_sets(curves, counts, extra, bound, recompute)
+    masks, prices, sets = minimal_sets(curves, counts, extra, bound, recompute)
     best = -1
     least = 0.0
     left = np.empty_like(counts)
-    for which in range(len(masks)):
+    for which in range(sets):
         score = prices[which]
-        if rule != CHEAPEST and len(masks) > 1:
+        if rule != CHEAPEST and sets > 1:
             for i in range(len(counts)):
                 left[i] = 0 if masks[which] >> i & 1 else counts[i]
             ticks = peace(curves, left, extra, rates, bound)

@@ -1,0 +1,191 @@
+"""The live side: counts changes as they arrive and says which tables to push now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.views.curves import Cost, Curves
+from tolerant.views.following import cycle_of, follow
+from tolerant.views.forecast import WINDOW, first_action
+from tolerant.views.measured import Measured
+from tolerant.views.problem import (
+    checked_arrivals,
+    checked_costs,
+    checked_count,
+    checked_number,
+    tables_of,
+    working_bound,
+)
+from tolerant.views.schedule import Options, estimate_of
+from tolerant.views.sets import FARTHEST, HISTORY, NAIVE, PER_TICK, choose, everything, left_over, price_of
+
+_RULES = {"naive": NAIVE, "online": HISTORY, "per-tick": PER_TICK}
+_METHODS = (*_RULES, "estimated", "forecast")
+_MOST_EXCESS = 10.0
+_FADING = 0.9
+
+
+class Scheduler:
+    """Which of a view's tables to push, tick by tick, so that pending work stays within `limit`.
+
+    A function of the calls alone: the same calls in the same order get the same answers. The arguments are those of
+    `schedule`; "optimal" is not to be had, because it knows the future. What it says to push it takes as pushed:
+    whoever cannot do it starts again from an older `state`.
+
+    >>> from tolerant.views import Linear
+    >>> live = Scheduler([Linear(1.0), Linear(0.5, 4.0)], limit=8)
+    >>> [live.arrive([1, 1]) for _ in range(5)]
+    [(), (), (0,), (), (0,)]
+    >>> live.work, live.refresh(), live.work
+    (6.5, (1,), 0.0)
+    """
+
+    def __init__(
+        self,
+        costs: Sequence[Cost],
+        limit: float,
+        method: str = "forecast",
+        *,
+        estimate: Any = None,
+        recompute: float | None = None,
+        lead: int = 0,
+        window: int = WINDOW,
+        memory: int | None = None,
+        learn: float = 0.2,
+    ) -> None:
+        self._costs = list(checked_costs(costs))
+        self.limit = checked_number("limit", limit)
+        if method not in _METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
+        if not 0 <= learn <= 1:
+            raise ValueError(f"learn must be in [0, 1], got {learn!r}")
+        self._options = Options(estimate, recompute, lead, window, memory)
+        self._method, self._learn = method, learn
+        self._curves = Curves(self._costs)
+        n = len(self._costs)
+        self.pending = np.zeros(n, np.int64)
+        self._arrived, self._peak = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self._rate, self._excess = np.zeros(n), np.ones(n)
+        self._ticks, self._turn, self._spent = 0, 0, 0.0
+        self._cycle: list[int] = []
+        if method == "estimated":
+            expected = estimate_of(estimate, n)
+            self._cycle = cycle_of(self._curves, expected, self.limit, recompute=recompute, lead=lead)
+
+    @property
+    def costs(self) -> tuple[Cost, ...]:
+        """The costs as they are known now."""
+        return tuple(self._costs)
+
+    @property
+    def working_limit(self) -> float:
+        """The limit that is kept: below the one promised for a while after a push that took longer than predicted."""
+        return self.limit / float(self._excess.max())
+
+    @property
+    def work(self) -> float:
+        """What bringing the view up to date now is predicted to cost."""
+        self._cover(0)
+        return self._priced(int(everything(self.pending)))
+
+    def arrive(self, counts: Sequence[int] | NDArray[np.int64]) -> tuple[int, ...]:
+        """A tick passes that brought so many changes of each table; the tables to push now, with all they have."""
+        rows = checked_arrivals(np.asarray(counts)[None], len(self._costs), "counts")[0]
+        self._ticks += 1
+        self.pending = self.pending + rows
+        self._arrived += rows
+        np.maximum(self._peak, rows, out=self._peak)
+        self._rate += (rows - self._rate) / min(self._ticks, self._options.memory or self._ticks)
+        bound, again = working_bound(self.working_limit, self._options.recompute)
+        extra = self._options.lead * self._peak
+        self._cover(0)
+        if left_over(self._curves.packed(), self.pending, extra, 0) <= bound:
+            return ()
+        self._cover(FARTHEST)
+        return self._empty(*self._chosen(extra, bound, again))
+
+    def refresh(self) -> tuple[int, ...]:
+        """Someone asks for the view: the tables to push to bring it up to date."""
+        self._cover(0)
+        mask = int(everything(self.pending))
+        return self._empty(mask, self._priced(mask))
+
+    def pushed(self, table: int, rows: int, seconds: float) -> None:
+        """Learn from a push that was made: `rows` changes of a table took `seconds`.
+
+        A `Measured` cost is refitted, the newest timing weighing `learn`. A push that took longer than predicted
+        lowers the working limit by as much; pushes that keep to the prediction let it rise again.
+        """
+        if not 0 <= checked_count("table", table, 0) < len(self._costs):
+            raise ValueError(f"table must be one of 0 … {len(self._costs) - 1}, got {table}")
+        size, took = checked_count("rows", rows, 1), checked_number("seconds", seconds)
+        cost = self._costs[table]
+        expected = float(cost(size))
+        over = took / expected if expected > 0 else (1.0 if took == 0 else _MOST_EXCESS)
+        held = 1 + _FADING * (self._excess[table] - 1)
+        self._excess[table] = min(_MOST_EXCESS, max(1.0, over, held))
+        if isinstance(cost, Measured) and self._learn > 0:
+            self._costs[table] = cost.learned(size, took, self._learn)
+            self._curves = Curves(self._costs)
+
+    def _chosen(self, extra: NDArray[np.int64], bound: float, again: float) -> tuple[int, float]:
+        packed = self._curves.packed()
+        rates = self._arrived / self._ticks if self._options.memory is None else self._rate
+        if self._method == "forecast":
+            return first_action(self._curves, self.pending, extra, rates, bound, again, self._options.window)
+        if self._method == "estimated":
+            planned = self._cycle[self._turn % len(self._cycle)] if self._cycle else 0
+            self._turn += 1
+            return follow(packed, self.pending, extra, planned, bound, again)
+        rule = _RULES[self._method]
+        return choose(packed, self.pending, extra, rates, self._ticks - 1, self._spent, bound, again, rule)
+
+    def _empty(self, mask: int, price: float) -> tuple[int, ...]:
+        tables = tables_of(mask)
+        self.pending[list(tables)] = 0
+        self._spent += price
+        return tables
+
+    def _priced(self, mask: int) -> float:
+        again = self._options.recompute
+        price = float(price_of(self._curves.packed(), self.pending, mask))
+        return price if again is None else min(price, again)
+
+    def _cover(self, ticks: int) -> None:
+        """Know the costs of what is pending, and of what may be in so many ticks."""
+        lead = self._options.lead
+        bound, _ = working_bound(self.working_limit, self._options.recompute)
+        reach, burst = self.pending + lead * self._peak, (1 + lead) * self._peak + self.pending
+        far = (reach + ticks * self._peak).tolist() if ticks else ()
+        self._curves.cover(bound, reach.tolist(), burst.tolist(), far)
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
+        """Everything that changes, as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
+        arrays: dict[str, NDArray[Any]] = {
+            "pending": self.pending,
+            "arrived": self._arrived,
+            "peak": self._peak,
+            "rate": self._rate,
+            "excess": self._excess,
+        }
+        arrays = {name: array.copy() for name, array in arrays.items()}
+        for table, cost in enumerate(self._costs):
+            if isinstance(cost, Measured):
+                arrays[f"sizes.{table}"], arrays[f"seconds.{table}"] = cost.knots
+        return arrays, [self._ticks, self._turn, self._spent]
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
+        """Become what `state` said, bit for bit; made with the same arguments, it goes on giving the same answers."""
+        self.pending, self._arrived, self._peak = (arrays[name].copy() for name in ("pending", "arrived", "peak"))
+        self._rate, self._excess = arrays["rate"].copy(), arrays["excess"].copy()
+        self._ticks, self._turn, self._spent = values
+        for table, cost in enumerate(self._costs):
+            if isinstance(cost, Measured):
+                self._costs[table] = Measured(arrays[f"sizes.{table}"], arrays[f"seconds.{table}"])
+        self._curves = Curves(self._costs)
