@@ -32,6 +32,7 @@ def test_minimal_sets_are_those_of_the_definition(problem, more):
         assert price == pytest.approx(sum(costs[i](int(counts[i])) for i in tables))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 63), st.integers(0, 63))
 def test_sets_are_ordered_as_tuples(one, other):
     assert comes_first(one, other) == (tables_of(one) < tables_of(other))

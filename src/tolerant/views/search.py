@@ -63,9 +63,11 @@ def first_label(ticks: int, tables: int, tick: int, room: int) -> Labels:
 
 def grown(labels: Labels, room: int) -> Labels:
     """The same labels, and places for more."""
+    parts = {name: getattr(labels, name) for name in ("links", "costs", "base", "heap")}
     more = room - len(labels.heap)
-    wider = (np.concatenate([part, np.zeros((more, *part.shape[1:]), part.dtype)]) for part in labels[:4])
-    return Labels(*wider, labels.head, labels.numbers)
+    return labels._replace(
+        **{name: np.concatenate([part, np.zeros((more, *part.shape[1:]), part.dtype)]) for name, part in parts.items()}
+    )
 
 
 @compiled
