@@ -150,3 +150,8 @@ def test_forecasts_are_nearly_optimal_on_an_ensemble():
     assert mean["forecast"] <= 1.03 * mean["online"]
     assert mean["forecast"] < mean["naive"]
     assert mean["per-tick"] < mean["naive"]
+
+
+def test_a_set_that_costs_as_much_as_recomputing_is_a_set_still():
+    plan = schedule([Linear(1.0, 2.75)], [[1], [3], [0]], 3.75, "online", recompute=6.75)
+    assert (plan.actions, plan.cost) == ([(1, (0,))], 6.75)

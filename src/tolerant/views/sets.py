@@ -61,7 +61,7 @@ def minimal_sets(
     """The minimal sets whose emptying mends the limit, what each costs, and how many there are (the arrays are longer).
 
     All tables where no set mends it (one tick may bring more than the limit). With a finite `recompute`, which empties
-    all at one price, sets that cost as much are left out and that one is added. None where the limit is not broken.
+    all at one price, sets that cost more are left out and that one is added. None where the limit is not broken.
     """
     whole = everything(counts)
     masks, prices = np.empty(whole + 1, np.int64), np.empty(whole + 1)
@@ -75,7 +75,7 @@ def minimal_sets(
                 minimal = False
         if minimal and mask > 0:
             price = price_of(curves, counts, mask)
-            if price < recompute:
+            if price <= recompute:
                 masks[found], prices[found] = mask, price
                 found += 1
         if mask == whole:
