@@ -10,8 +10,12 @@ from tolerant.notifications.distinct import RangeDistinct
 from tolerant.notifications.joined import Joined, JoinedRows
 from tolerant.notifications.message import Message, Messages
 from tolerant.notifications.packed import Notice, pack
+from tolerant.notifications.simulate import Run, simulate
+from tolerant.notifications.subscriptions import Subscriptions
 from tolerant.notifications.table import Counters, RangeMax, RangeMin
 from tolerant.notifications.totals import Delta, RangeTotals, RunningTotal
+from tolerant.notifications.two_dimensions import Notice2D, RangeMin2D
+from tolerant.notifications.zones import Zones
 
 __all__ = [
     "Counters",
@@ -21,10 +25,16 @@ __all__ = [
     "Message",
     "Messages",
     "Notice",
+    "Notice2D",
     "RangeDistinct",
     "RangeMax",
     "RangeMin",
+    "RangeMin2D",
     "RangeTotals",
+    "Run",
     "RunningTotal",
+    "Subscriptions",
+    "Zones",
     "pack",
+    "simulate",
 ]

@@ -49,6 +49,15 @@ class Identifiers:
         self._slots[id] = slot
         return slot
 
+    def add_many(self, ids: Sequence[Hashable]) -> Integers:
+        """The slots of new ids, which must differ."""
+        if self._free or any(id != id for id in ids):
+            return np.fromiter(map(self.add, ids), np.int64, len(ids))
+        begin = len(self._ids)
+        self._ids += ids
+        self._slots.update(zip(ids, range(begin, len(self._ids)), strict=True))
+        return np.arange(begin, len(self._ids))
+
     def remove(self, id: Hashable) -> int:
         """Forget an id that is there; the slot it had."""
         slot = self._slots.pop(id)

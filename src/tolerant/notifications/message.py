@@ -14,6 +14,11 @@ LARGEST = sys.float_info.max
 """An infinite end of a subscription counts as this: rows are at finite places, so nothing is lost by it."""
 
 
+def finite_ends(x1s: NDArray[np.float64], x2s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ranges as those who store subscriptions keep them: an open end is the largest number there is."""
+    return np.maximum(x1s, -LARGEST), np.minimum(x2s, LARGEST)
+
+
 class Message(NamedTuple):
     """A new answer, and whose it is: the rectangle (outer_low, inner_low] × [inner_high, outer_high) of ranges.
 
