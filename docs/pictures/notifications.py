@@ -49,7 +49,7 @@ def costs(axes: Axes) -> None:
         axes.loglog(affected, [run.bytes / run.changes for run in runs], marker="o", markersize=3, label=approach)
     axes.set(xlabel="affected subscriptions an event", title=f"bytes an event, {SUBSCRIPTIONS:,} ranges, {ROWS:,} rows")
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="upper left", fontsize=8)
 
 
 def main() -> None:

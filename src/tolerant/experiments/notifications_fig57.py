@@ -24,7 +24,7 @@ def measure(parameters: Parameters) -> list[Row]:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """S-CN within 1.5 times (noise); what S-UN adds grows with the subscriptions, but for the fixed cost of a search."""
+    """S-CN within 1.5 times (noise); what S-UN adds grows with the subscriptions, less the fixed cost of a search."""
     content, unicast = (series(rows, "subscriptions", "microseconds", approach) for approach in ("s-cn", "s-un"))
     added = [one - other for one, other in zip(unicast, content, strict=True)]
     counts = sorted({float(row["subscriptions"]) for row in rows})
