@@ -42,7 +42,7 @@ def packed(events: int) -> list[Figure]:
 
 
 def zones(events: int) -> list[Figure]:
-    table, watched = changing_rows(50_000, events, spikes=0.0), watched_ranges(500_000)
+    table, watched = changing_rows(50_000, events), watched_ranges(500_000)
     held = Subscriptions()
     held.add_many(np.arange(len(watched[0])), *watched)
     sent = held.active(RangeMin.of(*table.rows).apply(*table.changes))

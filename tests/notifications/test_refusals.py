@@ -74,7 +74,16 @@ def test_loading_refuses_what_it_must():
     with pytest.raises(ValueError, match="index must be one of 'blocks', 'a2b', 'scan', got 'tree'"):
         RangeMin("tree")
     with pytest.raises(ValueError, match="id must equal itself"):
-        RangeMin().insert(nan, 1, 1)
+        RangeMin.of([nan], [1], [1])
+
+
+def test_an_id_that_is_not_even_itself():
+    table = RangeMin()
+    for call in (lambda: table.insert(nan, 1, 1), lambda: table.apply([1, nan], [1, 2], [3, 4])):
+        with pytest.raises(ValueError, match="id must equal itself"):
+            call()
+    assert len(table) == 0
+    assert table.rows()[0].tolist() == []
 
 
 def test_ids_of_any_kind():

@@ -38,8 +38,7 @@ class Identifiers:
 
     def add(self, id: Hashable) -> int:
         """The slot of a new id."""
-        if id != id:
-            raise ValueError("id must equal itself, got NaN")
+        _refuse_nan([id])
         if self._free:
             slot = self._free.pop()
             self._ids[slot] = id
@@ -51,7 +50,8 @@ class Identifiers:
 
     def add_many(self, ids: Sequence[Hashable]) -> Integers:
         """The slots of new ids, which must differ."""
-        if self._free or any(id != id for id in ids):
+        _refuse_nan(ids)
+        if self._free:
             return np.fromiter(map(self.add, ids), np.int64, len(ids))
         begin = len(self._ids)
         self._ids += ids
@@ -72,13 +72,16 @@ class Identifiers:
     def slots_or_new(self, ids: Sequence[Hashable]) -> Integers:
         """The slots of many ids; those that were not there are now."""
         found = self.slots(ids)
-        for at in np.flatnonzero(found < 0).tolist():
+        new = np.flatnonzero(found < 0).tolist()
+        _refuse_nan(ids[at] for at in new)
+        for at in new:
             slot = self._slots.get(ids[at])
             found[at] = self.add(ids[at]) if slot is None else slot
         return found
 
     def load(self, ids: Sequence[Hashable]) -> None:
         """Start with these ids, in slots 0, 1, …"""
+        _refuse_nan(ids)
         slots = dict(zip(ids, range(len(ids)), strict=True))
         if len(slots) != len(ids):
             seen: set[Hashable] = set()
@@ -89,6 +92,11 @@ class Identifiers:
     def all(self) -> tuple[list[Hashable], Integers]:
         """All ids and their slots."""
         return list(self._slots), np.fromiter(self._slots.values(), np.int64, len(self._slots))
+
+
+def _refuse_nan(ids: Iterable[Hashable]) -> None:
+    if any(id != id for id in ids):
+        raise ValueError("id must equal itself, got NaN")
 
 
 def listed(ids: Any) -> list[Hashable]:
