@@ -1,0 +1,58 @@
+"""Seed 003, Figure 4.8(iv): throughput against the number of partners of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tolerant.experiments.harness.experiment import Chart, Experiment, Row, Verdict
+from tolerant.experiments.workloads.joining import (
+    SELECT_METHODS,
+    growth,
+    method_rows,
+    select_events,
+    select_joins,
+    series,
+)
+
+
+def grid(quick: bool) -> list[Row]:
+    """From 10 to 10,000 partners an event, by the number of values of b."""
+    partners = [10, 1000] if quick else [10, 100, 1000, 10_000]
+    size: Row = {"queries": 10_000 if quick else 100_000, "rows": 20_000 if quick else 100_000, "events": 40}
+    return [{"partners": count, **size} for count in partners]
+
+
+def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
+    """Microseconds an event of each method, search alone and with the output."""
+    joins = select_joins(
+        int(parameters["queries"]), int(parameters["rows"]), partners=int(parameters["partners"]), c_half=0.01
+    )
+    return method_rows(parameters, joins, select_events(joins, int(parameters["events"])), SELECT_METHODS)
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Join-first must grow at least a tenth as fast as k_j (a probe has costs of its own), the others less."""
+    found = list(rows)
+    rise = growth([(x, x) for x, _ in series(found, "ssi", "partners")])
+    grows = {method: growth(series(found, method, "partners")) for method in SELECT_METHODS}
+    told = ", ".join(f"{method} {value:.1f} ×" for method, value in grows.items())
+    others = all(value < rise / 10 for method, value in grows.items() if method != "join-first")
+    return Verdict(grows["join-first"] > rise / 10 and others, f"for {rise:.0f} × k_j: {told}")
+
+
+EXPERIMENT = Experiment(
+    figure="seed 003, Figure 4.8(iv)",
+    claim="join-first falls linearly with k_j, the others are unaffected",
+    grid=grid,
+    measure=measure,
+    judge=judge,
+    chart=Chart(
+        x="partners",
+        y="search_us",
+        series="method",
+        x_label="k_j",
+        y_label="search, µs an event",
+        log_x=True,
+        log_y=True,
+    ),
+)
