@@ -1,0 +1,12 @@
+"""The program of docs/joins.md, run as it stands."""
+
+import doctest
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "joins.md"
+
+
+def test_the_page_says_what_happens():
+    found = doctest.testfile(str(PAGE), module_relative=False)
+    assert found.attempted > 8
+    assert found.failed == 0
