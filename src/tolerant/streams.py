@@ -31,7 +31,7 @@ class StreamOptions:
     latency: int = SECOND // 2
     lease: int = 10 * SECOND
     shrink: float = 0.05
-    policy: str = "adaptive"
+    policy: str = "predictive"
     shards: int = 1
     shard: str | None = None
     retention: int = 24 * 3600 * SECOND

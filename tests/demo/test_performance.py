@@ -63,10 +63,11 @@ def test_a_short_demo_keeps_every_promise(tmp_path):
         "host-03",
         "host-04",
     }
-    exact, uniform, adaptive, real = outcome.costs
+    exact, uniform, predictive, real = outcome.costs
     assert exact.total >= uniform.total
-    assert adaptive.simulated
+    assert predictive.simulated
     assert not real.simulated
     assert real.messages["hello"] == 4 * 32
     assert {"starting Spark", "running"} <= set(shown)
-    assert outcome.samples[-1][1] == real.total
+    # What confirms the last plan may come after the last status.
+    assert 0 <= real.total - outcome.samples[-1][1] <= real.messages["ack"]

@@ -173,7 +173,7 @@ class _Stage:
         costs = (
             simulated("no filters", "exact", self._trace, queries, period),
             simulated("uniform filters", "uniform", self._trace, queries, period),
-            simulated("adaptive filters", "adaptive", self._trace, queries, period),
+            simulated("predictive filters", "predictive", self._trace, queries, period),
             sent(self._log, STREAM, self._summary["grants"]),
         )
         assert self._first_answer is not None

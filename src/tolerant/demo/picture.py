@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tolerant.demo.audit import Held
 
-COLOURS = {"no filters": "#999999", "uniform filters": "#d08030", "adaptive filters": "#2060b0"}
+COLOURS = {"no filters": "#999999", "uniform filters": "#d08030", "predictive filters": "#2060b0"}
 
 
 def draw(

@@ -55,6 +55,6 @@ def _draw(outcome: Outcome, path: Path) -> None:
         messages={
             "no filters": growth("exact", trace, queries, period),
             "uniform filters": growth("uniform", trace, queries, period),
-            "adaptive filters": (measured[:, 0], measured[:, 1]),
+            "predictive filters": (measured[:, 0], measured[:, 1]),
         },
     )

@@ -54,7 +54,9 @@ def sent(log: Log, stream: str, grants: int) -> Cost:
     kinds: Counter[str] = Counter()
     for entry in log.read(f"updates.{stream}"):
         kinds.update(rows.unpack(entry.payload).column("kind").to_pylist())
-    return Cost("adaptive filters", {**{kind: kinds[kind] for kind in MESSAGE_KINDS}, "grant": grants}, simulated=False)
+    return Cost(
+        "predictive filters", {**{kind: kinds[kind] for kind in MESSAGE_KINDS}, "grant": grants}, simulated=False
+    )
 
 
 def simulated(name: str, policy: str, trace: Trace, queries: Mapping[Series, Aggregate], period: int) -> Cost:

@@ -30,7 +30,7 @@ def warm(shape: Shape | None = None) -> None:
     _play(log, stream, trace, queries)
     selected = [statement for statement in parse_many(queries) if isinstance(statement, CreateQuery)]
     asked = aggregates(selected, stream, trace.items)
-    for policy in ("exact", "uniform", "adaptive"):
+    for policy in ("exact", "uniform", "adaptive", "predictive"):
         simulated(policy, policy, trace, asked, shape.period)
 
 

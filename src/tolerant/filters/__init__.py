@@ -6,8 +6,9 @@ widths and turns values into answers that are never further from the truth than 
 recorded trace.
 """
 
+from tolerant.filters.cache import BoundCache
 from tolerant.filters.coordinator import Coordinator
 from tolerant.filters.filter import Filter
 from tolerant.filters.simulate import Run, simulate
 
-__all__ = ["Coordinator", "Filter", "Run", "simulate"]
+__all__ = ["BoundCache", "Coordinator", "Filter", "Run", "simulate"]

@@ -7,7 +7,7 @@ when they are asked for after a change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -150,7 +150,9 @@ class Book:
         """The rows Σ a·W ≤ β of `specs/1-filters.md` §2.2."""
         if self._rows is None:
             alive = [member for member in self.members if member is not None]
-            self._rows = rows_of([(m.fn, *_arrays(m), m.within) for m in alive], self.size)
+            rows = rows_of([(m.fn, *_arrays(m), m.within) for m in alive], self.size)
+            pads = self.items.pad[: self.size]
+            self._rows = replace(rows, beta=rows.beta - rows.used(pads)) if pads.any() else rows
         return self._rows
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:

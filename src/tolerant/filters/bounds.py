@@ -58,7 +58,7 @@ def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -
     low, high = (np.inf, np.inf) if least else (-np.inf, -np.inf)
     for position in range(links.query_start[query], links.query_start[query + 1]):
         item, weight = links.query_items[position], links.query_weights[position]
-        centre, width = centre_at(items, item, tick), items.width[item]
+        centre, width = centre_at(items, item, tick), items.width[item] + items.pad[item]
         if weight == 0.0:
             continue
         if items.slope[item] != 0.0:
@@ -176,9 +176,11 @@ def move(
     links: Links,
 ) -> None:
     """Give an item a new filter, and carry that into its queries."""
-    old_centre, old_slope, old_width = centre_at(items, item, tick), items.slope[item], items.width[item]
+    old_centre, old_slope, pad = centre_at(items, item, tick), items.slope[item], items.pad[item]
+    old_width = items.width[item] + pad
     items.level[item], items.slope[item], items.since[item] = level, slope, since
     items.width[item] = width
+    width += pad
     centre = centre_at(items, item, tick)
     if centre == old_centre and width == old_width and slope == old_slope:
         return

@@ -6,6 +6,7 @@ and is at most 2·within wide (`specs/0-pipeline.md` §4, `specs/1-filters.md` �
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
@@ -25,6 +26,13 @@ from tolerant.kernels.random import key_of
 from tolerant.kernels.versions import version
 from tolerant.queries import Aggregate, Answer
 
+
+def _checked_rate(item: str, rate: float) -> float:
+    if not (np.isfinite(rate) and rate >= 0):
+        raise ValueError(f"max_rates of item {item!r} must be finite and not negative, got {rate}")
+    return float(rate)
+
+
 LIVE_POLICIES = ("exact", "uniform", "adaptive", "predictive")
 """The policies that a coordinator can run."""
 
@@ -39,7 +47,9 @@ class Coordinator:
 
     Parameters: `queries`, their items' first `values`; `period` in ticks between boundaries; `shrink`, what a filter
     gives up at each;
-    `costs` of a message per item (default 1); `seed` and `shard` key the random order of ties; `epoch` is the first
+    `costs` of a message per item (default 1); `allowance`, how long an update may be under way, in the unit of `at`:
+    answers are then of that long ago, or with `max_rates` (the most that an item can change in a unit of time) of now,
+    and so much wider (`specs/1-filters.md` §2.7); `seed` and `shard` key the random order of ties; `epoch` is the first
     half of each grant's version; `interval`, microseconds between boundaries, where `at` is event time (without it,
     each call of `boundary` is one), and `tick`, microseconds between two steps of a predicted centre.
 
@@ -56,6 +66,8 @@ class Coordinator:
         period: int = 10,
         shrink: float = 0.05,
         costs: Mapping[str, float] | None = None,
+        allowance: int = 0,
+        max_rates: Mapping[str, float] | None = None,
         seed: int = 0,
         policy: str = "adaptive",
         shard: int = 0,
@@ -70,7 +82,15 @@ class Coordinator:
         if not 0 <= shrink < 1:
             raise ValueError(f"shrink must be in [0, 1), got {shrink}")
         self.policy, self.period, self.seed, self.shard = policy, int(period), seed, shard
+        if not allowance >= 0:
+            raise ValueError(f"allowance must be a time, not negative, got {allowance}")
         self.shrink = shrink if policy == "adaptive" else 0.0
+        self.allowance = allowance
+        self.late = 0
+        """Updates that came after `allowance`, applied all the same."""
+        self._max_rates = {item: _checked_rate(item, rate) for item, rate in (max_rates or {}).items()}
+        self._waiting: list[tuple[int, str, float, int | None, float]] = []
+        self._frontier = -(2**62)
         self.at = 0
         self.tick = 0
         """Up to which tick the predicted centres have moved."""
@@ -86,6 +106,7 @@ class Coordinator:
         self._reallocate(0, joining=False)
         for item, value in (values or {}).items():
             self.update(item, value, 0)
+        self._release(0)
         self.take_decisions()
         self.take_answers()
         self._book.items.updates[:] = 0
@@ -103,10 +124,31 @@ class Coordinator:
         index = self._book.index[item]
         return bounds.centre_at(self._book.items, index, self.tick), float(self._book.items.width[index])
 
-    def answers(self) -> list[Answer]:
-        """What every query is known to be now; a query with an item that has no value yet is left out."""
+    def answers(self, now: int | None = None) -> list[Answer]:
+        """What every query is known to be; a query with an item that has no value yet is left out.
+
+        With an allowance and without maximal rates it is what they were at now − allowance; `now` is by default the
+        time of the newest update.
+        """
+        if self._delays:
+            newest = max([self.at, *(row[0] for row in self._waiting)])
+            self._release((newest if now is None else now) - self.allowance)
+            self._say(self._book.alive(), max(self._frontier, self.at))
+            return last_answers(self._book, self._frontier)
         self._say(self._book.alive(), self.at)
         return last_answers(self._book, self.at)
+
+    @property
+    def _delays(self) -> bool:
+        return self.allowance > 0 and not self._max_rates
+
+    def _release(self, frontier: int) -> None:
+        """Apply the updates sent up to `frontier`, in the order in which they were sent."""
+        self._frontier = max(self._frontier, frontier)
+        due = [row for row in self._waiting if row[0] <= self._frontier]
+        del self._waiting[: len(due)]
+        for at, item, value, grant, slope in due:
+            self._apply(item, value, at, grant, slope)
 
     def standing(self, names: Iterable[str]) -> list[Standing]:
         """How each of these queries stands."""
@@ -138,6 +180,13 @@ class Coordinator:
             raise ValueError(f"item {item!r} is in no query")
         if not np.isfinite(value):
             raise ValueError(f"value of item {item!r} must be finite, got {value}")
+        if self._delays:
+            self.late += at <= self._frontier
+            insort(self._waiting, (at, item, float(value), grant, slope), key=lambda row: row[0])
+        else:
+            self._apply(item, value, at, grant, slope)
+
+    def _apply(self, item: str, value: float, at: int, grant: int | None, slope: float) -> None:
         index = np.array([self._book.index[item]])
         self.update_many(
             index,
@@ -251,6 +300,7 @@ class Coordinator:
         `resend`: also send again what has not been confirmed (when several boundaries pass at once, only at the last),
         but for the items `unheard`.
         """
+        self._release(at - self.allowance)
         self.reach(at)
         state, ledger = self._book.items, self.ledger
         widths = ledger.granted()
@@ -309,9 +359,13 @@ class Coordinator:
         """End a query; the widths that change now."""
         return self.change(at, drop=[name])
 
-    def alter(self, name: str, within: float, at: int) -> dict[str, float]:
-        """Give a query another tolerance; the widths that change now. A narrower one holds once it is confirmed."""
-        return self.change(at, alter={name: within})
+    def alter(self, name: str, within: float, at: int, *, immediate: bool = True) -> dict[str, float]:
+        """Give a query another tolerance; the widths that change now. A narrower one holds once it is confirmed.
+
+        Not immediate (adaptive only): nothing is tightened, and nobody grows until shrinking has caught up; the answer
+        has its true width until then.
+        """
+        return self.change(at, alter={name: within}, lazy=not immediate and self.shrink > 0)
 
     def change(
         self,
@@ -320,8 +374,9 @@ class Coordinator:
         add: Iterable[Aggregate] = (),
         drop: Iterable[str] = (),
         alter: Mapping[str, float] | None = None,
+        lazy: bool = False,
     ) -> dict[str, float]:
-        """Start, end and alter any number of queries at once; the widths that change now."""
+        """Start, end and alter any number of queries at once; the widths that change now. `lazy`: see `alter`."""
         self.reach(at)
         for name in drop:
             self._require(name)
@@ -330,10 +385,16 @@ class Coordinator:
             self._require(name)
             if not (np.isfinite(within) and within >= 0):
                 raise ValueError(f"within of query {name!r} must be finite and not negative, got {within}")
+            before = self._book.member(name).within
             self._book.retune(name, float(within))
+            if self._book.rows().beta.min(initial=0.0) < 0:
+                self._book.retune(name, before)
+                raise ValueError(
+                    f"query {name!r} cannot be answered within {within} at an allowance of {self.allowance}"
+                )
         for query in add:
             self._open(query)
-        return self._reallocate(at, joining=False)
+        return self._reallocate(at, joining=False, lazy=lazy)
 
     def prepare(self, query: Aggregate) -> None:
         """Make room for a query whose items `enter` next."""
@@ -374,14 +435,28 @@ class Coordinator:
         indices = self._book.admit(query.weights)
         for item, name in zip(indices, query.weights, strict=True):
             self._book.items.cost[item] = self._costs.get(name, 1.0)
+            self._book.items.pad[item] = 2.0 * self._max_rates.get(name, 0.0) * self.allowance
         weights = dict(zip(indices.tolist(), query.weights.values(), strict=True))
         self._book.open(query.name, query.fn, query.within, weights)
+        if self._max_rates:
+            self._check_rates(query)
+
+    def _check_rates(self, query: Aggregate) -> None:
+        for item in query.weights:
+            if item not in self._max_rates:
+                raise ValueError(f"max_rates has no rate for item {item!r} of query {query.name!r}")
+        if self._book.rows().beta.min(initial=0.0) < 0:
+            self._book.close(query.name)
+            raise ValueError(
+                f"query {query.name!r} cannot be answered within {query.within}: its items may change by more than "
+                f"that in an allowance of {self.allowance}"
+            )
 
     def _require(self, name: str) -> None:
         if name not in self._book.query_index:
             raise ValueError(f"there is no query named {name!r}")
 
-    def _reallocate(self, at: int, *, joining: bool) -> dict[str, float]:
+    def _reallocate(self, at: int, *, joining: bool, lazy: bool = False) -> dict[str, float]:
         """Bring widths in line with the queries: newcomers start, rows over budget are cut, fixed items take their
         cap.
         """
@@ -396,7 +471,8 @@ class Coordinator:
         after[rows.fixed] = rows.caps[rows.fixed]
         if self.policy == "exact":
             after[:] = 0.0
-        after = fitted(rows, np.where(rows.unqueried, 0.0, after))
+        if not lazy:
+            after = fitted(rows, np.where(rows.unqueried, 0.0, after))
         after[rows.unqueried] = np.inf
         shrinks = rows.adaptable & (self.shrink > 0)
         return self._issue_changes(before, after, shrinks, at)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tolerant.filters import allocation
 from tolerant.filters.audit import Promises, Spread, promises_of, spread_out, violations_at
+from tolerant.filters.floors import replay_floors
 from tolerant.filters.growth import burden, grow
 from tolerant.filters.ladder import ladder
 from tolerant.filters.optimal import optimal
@@ -73,13 +74,16 @@ def simulate(
     _check(period, shrink, warmup)
     charge = _costs(costs, trace.items)
     terms = _terms(queries, trace.items)
-    rows = rows_of(terms, len(trace.items))
     values = trace.filled()
     first, centres = _first_readings(values)
+    asked, terms = _extremes_apart(terms) if policy == "predictive" else ([], terms)
+    rows = rows_of(terms, len(trace.items))
     widths = _first_widths(policy, rows, values, charge)
     promises = promises_of(terms, first)
     if policy == "predictive":
         updates, grants, violations = _predict(values, widths, rows, promises, charge, first, int(period), int(warmup))
+        for query in asked:
+            violations += _ask(values, query, first, int(warmup), updates, grants, widths)
     else:
         boundaries = int(period) if policy == "adaptive" else 0
         updates, grants, violations = _replay(
@@ -107,6 +111,29 @@ def _first_widths(policy: str, rows: Rows, values: Floats, costs: Floats) -> Flo
         changes = np.nan_to_num(np.diff(values / scale, axis=0))
         return optimal(rows, np.sqrt((changes**2).sum(axis=0) / max(len(changes), 1)), costs)
     return allocation.uniform(rows)
+
+
+def _extremes_apart(terms: list[Terms]) -> tuple[list[Terms], list[Terms]]:
+    """The minima and maxima whose items no other query has a width for, and the other queries."""
+    shared = np.bincount(
+        np.concatenate([np.zeros(0, np.int64), *(np.unique(one.items) for one in terms if one.fn != "count")])
+    )
+    apart = [one.fn in ("min", "max") and len(one.items) > 0 and shared[one.items].max() == 1 for one in terms]
+    return (
+        [one for one, alone in zip(terms, apart, strict=True) if alone],
+        [one for one, alone in zip(terms, apart, strict=True) if not alone],
+    )
+
+
+def _ask(
+    values: Floats, query: Terms, first: Integers, warmup: int, updates: Integers, grants: Integers, widths: Floats
+) -> int:
+    """Run one minimum or maximum with floors; how often its promise was broken."""
+    own = values[:, query.items]
+    run = replay_floors(-own if query.fn == "max" else own, first[query.items], query.within, warmup)
+    updates[query.items], grants[query.items] = run.updates, run.grants
+    widths[query.items] = np.where(run.floored, np.inf, 2 * query.within)
+    return int(run.violations)
 
 
 def _predict(

@@ -51,6 +51,7 @@ class Items(NamedTuple):
     pace: Floats  # updates a period, smoothed
     granted_at: Integers  # when the newest grant begins
     cost: Floats
+    pad: Floats  # how much wider its bound is than its filter, for what may be under way
     curves: Bytes  # the two rate curves that its newest report gave, as `curves` codes them
     unit: Floats  # the width that they are relative to; 0: no report yet
     age: Integers  # ticks that they cover

@@ -1,0 +1,99 @@
+"""`specs/1-filters.md` §2.7: what arrives late and out of order, and answers that hold for now."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tolerant.filters import BoundCache, Coordinator
+from tolerant.queries import Aggregate
+
+BOTH = Aggregate.over("both", "sum", ["x", "y"], 10)
+
+
+def test_the_worked_example_of_the_cache():
+    cache = BoundCache(5)
+    cache.width("x", 4, 0)
+    cache.value("x", 10, 0)
+    cache.value("x", 13, 7)
+    cache.width("x", 6, 10)
+    cache.value("x", 16, 9)
+    assert cache.release(4) == []
+    assert cache.release(5) == [(0, "x", 8, 12)]
+    assert cache.release(14) == [(7, "x", 11, 15), (9, "x", 14, 18)]
+    assert cache.release(20) == [(10, "x", 13, 19)]
+    cache.value("x", 20, 12)
+    assert cache.late == 1
+    assert cache.release(21) == [(12, "x", 17, 23)]
+
+
+def test_messages_of_one_time_are_one_bound_and_an_older_late_one_changes_nothing():
+    cache = BoundCache(0)
+    cache.value("b", 1, 3)
+    cache.width("b", 2, 3)
+    cache.value("a", 5, 3)
+    cache.width("a", 0, 3)
+    assert cache.release(3) == [(3, "a", 5, 5), (3, "b", 0, 2)]
+    cache.value("b", 9, 1)
+    assert (cache.late, cache.release(4)) == (1, [])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("xy"), st.booleans(), st.integers(0, 30), st.integers(0, 9)), max_size=30),
+    st.randoms(use_true_random=False),
+)
+def test_within_the_allowance_the_order_of_arrival_does_not_matter(messages, shuffle: random.Random):
+    def run(order):
+        cache = BoundCache(100)
+        for item, is_value, number, at in order:
+            (cache.value if is_value else cache.width)(item, number, at)
+        return cache.release(109), cache.late
+
+    # Of several messages of one item, side and time only one can be meant.
+    once = list({(item, is_value, at): (item, is_value, n, at) for item, is_value, n, at in messages}.values())
+    mixed = list(once)
+    shuffle.shuffle(mixed)
+    assert run(once) == run(mixed)
+    assert run(once)[1] == 0
+
+
+def test_the_worked_example_of_bounded_change_rates():
+    found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5})
+    assert found.widths == {"x": 7, "y": 7}
+    (answer,) = found.answers()
+    assert (answer.low, answer.value, answer.high) == (-3, 7, 17)
+
+
+def test_a_tolerance_below_what_may_be_under_way_is_refused():
+    with pytest.raises(ValueError, match="'both'.*within 10"):
+        Coordinator([BOTH], allowance=8, max_rates={"x": 1, "y": 0.5})
+    with pytest.raises(ValueError, match="no rate for item 'y'"):
+        Coordinator([BOTH], allowance=1, max_rates={"x": 1})
+    found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5})
+    with pytest.raises(ValueError, match="'both'.*within 1 "):
+        found.alter("both", 1, 5)
+    assert found.widths == {"x": 7, "y": 7}
+
+
+def test_without_rates_answers_are_of_an_allowance_ago():
+    found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=5)
+    found.update("x", 30, 8)
+    found.update("y", 20, 6)
+    assert [(a.at, a.value) for a in found.answers(10)] == [(5, 7)]
+    assert [(a.at, a.value) for a in found.answers(11)] == [(6, 23)]
+    assert [(a.at, a.value) for a in found.answers(13)] == [(8, 50)]
+    found.update("y", 25, 7)
+    assert found.late == 1
+    assert found.answers(14)[0].value == 55
+
+
+def test_a_lazy_alter_tightens_nobody_and_lets_nobody_grow_until_shrinking_has_caught_up():
+    found = Coordinator([BOTH], values={"x": 3, "y": 4}, shrink=0.5)
+    assert found.alter("both", 4, 1, immediate=False) == {}
+    assert [answer.high - answer.low for answer in found.answers()] == [20]
+    assert found.boundary(10) == {}
+    assert sum(found.widths.values()) == 10
+    grown = found.boundary(20)
+    assert len(grown) == 1
+    assert sum(found.widths.values()) == pytest.approx(8)
