@@ -175,7 +175,7 @@ def test_net_of_a_batch(index):
 
 
 def test_packed():
-    (notice,) = pack(table(STOCKS).update("t5", 50, 9))
+    (notice,) = pack(table(STOCKS).apply(["t5"], [50], [9]))
     assert notice == (50, 20, 100, 9, ((30, 8), (70, 6)))
     assert {name: notice.answer(*ends) for name, ends in WATCHED.items() if notice.affects(*ends)} == {"s3": 8, "s4": 6}
 

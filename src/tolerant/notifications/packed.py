@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tolerant.notifications.message import LARGEST, Message
@@ -47,18 +47,19 @@ class Notice(NamedTuple):
         return [Message(sign * line[0], line[1], line[2], line[3], line[4]) for line in lines]
 
 
-def pack(messages: Sequence[Message], limit: int = LIMIT) -> list[Notice | Message]:
+def pack(messages: Iterable[Message], limit: int = LIMIT) -> list[Notice | Message]:
     """One `Notice` if the messages come from one change in place and are 2 to `limit`; otherwise they as they are.
 
     >>> pack([Message(9, 50, 50, 30, 70), Message(8, 30, 50, 20, 70), Message(6, 50, 70, 20, 100)])
     [Notice(x=50, outer_low=20, outer_high=100, value=9, points=((30, 8), (70, 6)))]
     """
+    messages = list(messages)
     if 2 <= len(messages) <= limit:
         first = messages[0]
         x = first.inner_low
         points = tuple((m.inner_high if m.inner_low == x else m.inner_low, m.value) for m in messages[1:])
         low, high = min(m.outer_low for m in messages), max(m.outer_high for m in messages)
         notice = Notice(x, low, high, first.value, points)
-        if not any(m.gone for m in messages) and notice.split() == list(messages):
+        if not any(m.gone for m in messages) and notice.split() == messages:
             return [notice]
-    return list(messages)
+    return [*messages]
