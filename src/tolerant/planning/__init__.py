@@ -7,32 +7,45 @@ keeps the plans of a stream good while items change their ways and aggregators c
 """
 
 from tolerant.planning.allocation import allocate
+from tolerant.planning.alpha import AlphaController
+from tolerant.planning.client import PlanClient
 from tolerant.planning.dynamics import Dynamics
 from tolerant.planning.explain import Explanation
 from tolerant.planning.heuristics import HEURISTICS, plan, plan_many, plan_with
 from tolerant.planning.network import Network
 from tolerant.planning.network_file import parse_network
+from tolerant.planning.planner import Announced, Planner
 from tolerant.planning.plans import Part, Plan, Unsatisfiable
+from tolerant.planning.replanning import cost_under, reallocate, replan
 from tolerant.planning.running import RunningDynamics
+from tolerant.planning.serving import PartServer
 from tolerant.planning.simulate import Run, simulate
 from tolerant.planning.sketch import CosineSketch, cosine_between
 
 __all__ = [
     "HEURISTICS",
+    "AlphaController",
+    "Announced",
     "CosineSketch",
     "Dynamics",
     "Explanation",
     "Network",
     "Part",
+    "PartServer",
     "Plan",
+    "PlanClient",
+    "Planner",
     "Run",
     "RunningDynamics",
     "Unsatisfiable",
     "allocate",
     "cosine_between",
+    "cost_under",
     "parse_network",
     "plan",
     "plan_many",
     "plan_with",
+    "reallocate",
+    "replan",
     "simulate",
 ]

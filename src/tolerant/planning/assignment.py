@@ -104,11 +104,6 @@ def rated_parts(problem: Problem, owner: Integers) -> Rated:
     return rated(problem, sums_of(problem, owner))
 
 
-def cost_of(problem: Problem, owner: Integers) -> float:
-    """Z of the parts that `owner` makes."""
-    return total_cost(problem.extreme, problem.within, rated_parts(problem, owner))
-
-
 @compiled
 def repair(problem: Problem, owner: Integers) -> int:
     """Move items to their tightest aggregators until the floors fit, the largest relief first; how many moved."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
 from tolerant.kernels.random import key_of
 from tolerant.planning.allocation import level_of
-from tolerant.planning.arrays import SLACK, Floats, Integers
-from tolerant.planning.assignment import rated_parts, repair, total_cost
+from tolerant.planning.arrays import SLACK, Integers
+from tolerant.planning.assignment import rated_parts, total_cost
+from tolerant.planning.choosing import chosen
 from tolerant.planning.dynamics import Dynamics
 from tolerant.planning.exact import LARGEST
-from tolerant.planning.greedy import GIVEN_BOUNDS, MAX_GAIN, MAX_GAIN_RELATIVE, MIN_COST, RANDOM, choose
+from tolerant.planning.greedy import GIVEN_BOUNDS, MAX_GAIN, MAX_GAIN_RELATIVE, MIN_COST, RANDOM
 from tolerant.planning.network import Network
 from tolerant.planning.plans import Part, Plan, Unsatisfiable
-from tolerant.planning.problem import Asked, Problem, asked, moments_of, offset_of, roughness_of
+from tolerant.planning.problem import Asked, asked
 from tolerant.planning.search import searched, solved
 from tolerant.queries import Aggregate
 
@@ -106,36 +108,12 @@ def plan_with(query: Aggregate, network: Network, dynamics: Dynamics, item_bound
         named = ", ".join(repr(item) for item in loose)
         raise Unsatisfiable(f"no aggregator holds {named} within the bound given", items=tuple(loose))
     problem = ready.problem._replace(floors=floors)
-    owner, decided = choose(problem, GIVEN_BOUNDS, 0.0, limits, np.uint64(0))
-    r = rated_parts(problem, owner)
-    bounds = np.bincount(owner, limits, minlength=r.slopes.size).astype(np.float64)
+    found = chosen(problem, GIVEN_BOUNDS, 0.0, limits, np.uint64(0))
+    r = rated_parts(problem, found.owner)
+    bounds = np.bincount(found.owner, limits, minlength=r.slopes.size)
     used = r.slopes > 0
     cost = float((r.slopes[used] ** 3 / (bounds - r.offsets)[used] ** 2).sum())
-    return _assembled(ready, network, dynamics, owner, decided, bounds, r.floors, cost, 0)
-
-
-def cost_under(plan: Plan, dynamics: Dynamics) -> float:
-    """Z that the plan's parts and bounds have under other dynamics."""
-    problem = asked(plan.query, plan.network, dynamics).problem
-    places = {item: place for place, item in enumerate(_items(plan))}
-    total = 0.0
-    for part in plan.parts:
-        items = np.array([places[item] for item in part.weights], np.int64)
-        total += _part_cost(problem, items, part, plan.network)
-    return total
-
-
-def _items(plan: Plan) -> list[str]:
-    return [item for item, weight in plan.query.weights.items() if weight != 0]
-
-
-def _part_cost(problem: Problem, items: Integers, part: Part, network: Network) -> float:
-    num, den = moments_of(problem, items, items.size)
-    rough = roughness_of(num, den, problem.apart[items].sum(), problem.weight[items].sum())
-    held = network.bounds[part.aggregator]
-    squares = sum((weight * held[item]) ** 2 for item, weight in part.weights.items())
-    room = part.within - offset_of(problem.extreme, part.floor, squares)
-    return float(rough / room**2) if room > 0 else math.inf
+    return _assembled(ready, network, dynamics, found.owner, found.decided, bounds.tolist(), r.floors.tolist(), cost, 0)
 
 
 def _check(heuristic: str, alpha: float) -> None:
@@ -154,9 +132,18 @@ def _planned(ready: Asked, network: Network, dynamics: Dynamics, heuristic: str,
     rule = _RULES.get(heuristic)
     if rule is not None:
         key = key_of(seed) if rule == RANDOM else np.uint64(0)
-        owner, decided = choose(problem, rule, alpha, problem.weight, key)
-        repairs = repair(problem, owner)
-        return _divided(ready, network, dynamics, owner, decided, repairs)
+        found = chosen(problem, rule, alpha, problem.weight, key)
+        return _assembled(
+            ready,
+            network,
+            dynamics,
+            found.owner,
+            found.decided,
+            found.bounds.tolist(),
+            found.floors.tolist(),
+            found.cost,
+            found.repairs,
+        )
     if heuristic == "search":
         owner = searched(problem, alpha)
     elif len(ready.weights) <= LARGEST:
@@ -166,22 +153,21 @@ def _planned(ready: Asked, network: Network, dynamics: Dynamics, heuristic: str,
             f"exact plans are for at most {LARGEST} items, query {ready.query.name!r} has {len(ready.weights)}; "
             'heuristic="search" takes any number'
         )
-    return _divided(ready, network, dynamics, owner, owner, 0)
+    return _divided(ready, network, dynamics, owner)
 
 
-def _divided(
-    ready: Asked, network: Network, dynamics: Dynamics, owner: Integers, order: Integers, repairs: int
-) -> Plan:
+def _divided(ready: Asked, network: Network, dynamics: Dynamics, owner: Integers) -> Plan:
     """The plan of these parts with the best bounds for them."""
     problem = ready.problem
     parts = rated_parts(problem, owner)
+    cost = total_cost(problem.extreme, problem.within, parts)
+    floors = parts.floors.tolist()
     if problem.extreme:
-        bounds = np.full(parts.slopes.size, problem.within)
+        bounds = [problem.within] * len(floors)
     else:
         level = level_of(parts.slopes, parts.floors, parts.offsets, problem.within)
-        bounds = np.maximum(parts.floors, parts.offsets + level * parts.slopes)
-    cost = total_cost(problem.extreme, problem.within, parts)
-    return _assembled(ready, network, dynamics, owner, order, bounds, parts.floors, cost, repairs)
+        bounds = np.maximum(parts.floors, parts.offsets + level * parts.slopes).tolist()
+    return _assembled(ready, network, dynamics, owner, owner, bounds, floors, cost, 0)
 
 
 def _one_an_item(ready: Asked, network: Network, dynamics: Dynamics, heuristic: str) -> Plan:
@@ -220,8 +206,8 @@ def _assembled(
     dynamics: Dynamics,
     owner: Integers,
     order: Integers,
-    bounds: Floats,
-    floors: Floats,
+    bounds: Sequence[float],
+    floors: Sequence[float],
     cost: float,
     repairs: int,
 ) -> Plan:
@@ -229,11 +215,16 @@ def _assembled(
     held: dict[int, dict[str, float]] = {}
     first: dict[int, int] = {}
     for (item, weight), place, turn in zip(ready.weights.items(), owner.tolist(), order.tolist(), strict=True):
-        held.setdefault(place, {})[item] = weight
-        first[place] = min(first.get(place, turn), turn)
+        if place not in held:
+            held[place], first[place] = {}, turn
+        held[place][item] = weight
+        if turn < first[place]:
+            first[place] = turn
     places = sorted(held, key=first.__getitem__)
     parts = tuple(
-        Part(name, held[place], float(bounds[place]), float(floors[place]))
-        for name, place in zip(_names(ready, network, places), places, strict=True)
+        [
+            Part(name, MappingProxyType(held[place]), bounds[place], floors[place])
+            for name, place in zip(_names(ready, network, places), places, strict=True)
+        ]
     )
-    return Plan(ready.query, network, parts, float(cost), int(repairs), dynamics)
+    return Plan(ready.query, network, parts, cost, repairs, dynamics)

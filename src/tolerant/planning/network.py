@@ -5,12 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
 from tolerant.planning.arrays import Floats, Integers
 
 Bounds = Mapping[str, Mapping[str, float]]
+
+
+class Table(NamedTuple):
+    """By item, so that a query gathers what concerns it and nothing else: item i is served by holders[start[i]:
+    start[i + 1]], within the bounds beside them.
+    """
+
+    start: Integers
+    holders: Integers
+    within: Floats
 
 
 class Network:
@@ -24,13 +35,15 @@ class Network:
     (('D1', 'D2'), 0.5)
     """
 
-    __slots__ = ("_columns", "aggregators", "bounds", "items", "parents", "places")
+    __slots__ = ("aggregators", "bounds", "index", "items", "parents", "places", "table")
 
     aggregators: tuple[str, ...]
     items: tuple[str, ...]
     bounds: Mapping[str, Mapping[str, float]]
     parents: Mapping[str, str]
     places: Mapping[str, int]
+    index: Mapping[str, int]
+    table: Table
 
     def __init__(self, bounds: Bounds, parents: Mapping[str, str] | None = None) -> None:
         held = {str(name): _checked(str(name), served) for name, served in bounds.items()}
@@ -40,19 +53,16 @@ class Network:
         self.items = tuple(dict.fromkeys(item for served in held.values() for item in served))
         self.parents = MappingProxyType({str(child): str(parent) for child, parent in (parents or {}).items()})
         self._check_parents()
-        serving: dict[str, list[int]] = {item: [] for item in self.items}
-        for place, served in enumerate(held.values()):
-            for item in served:
-                serving[item].append(place)
-        # By item, so that a query gathers what concerns it and nothing else, however large the network.
-        self._columns: dict[str, tuple[Integers, Floats]] = {
-            item: (np.array(places, np.int64), np.array([held[self.aggregators[p]][item] for p in places]))
-            for item, places in serving.items()
-        }
+        self.index = MappingProxyType({item: place for place, item in enumerate(self.items)})
+        self.table = _table(list(held.values()), self.items)
 
     def serving(self, item: str) -> tuple[Integers, Floats]:
         """Who serves the item: places in `aggregators`, and their bounds; both empty if nobody does."""
-        return self._columns.get(item, _NOBODY)
+        place = self.index.get(item)
+        if place is None:
+            return self.table.holders[:0], self.table.within[:0]
+        begin, end = self.table.start[place], self.table.start[place + 1]
+        return self.table.holders[begin:end], self.table.within[begin:end]
 
     def tightest(self, item: str) -> float:
         """The tightest bound at which anyone serves the item; infinite if nobody does."""
@@ -158,7 +168,15 @@ class Network:
             name = above
 
 
-_NOBODY = (np.zeros(0, np.int64), np.zeros(0))
+def _table(held: list[dict[str, float]], items: tuple[str, ...]) -> Table:
+    serving: dict[str, list[int]] = {item: [] for item in items}
+    for place, served in enumerate(held):
+        for item in served:
+            serving[item].append(place)
+    start = np.concatenate([[0], np.cumsum([len(places) for places in serving.values()])]).astype(np.int64)
+    holders = np.array([place for places in serving.values() for place in places], np.int64)
+    within = np.array([held[place][item] for item, places in serving.items() for place in places], np.float64)
+    return Table(start, holders, within)
 
 
 def _checked(aggregator: str, served: Mapping[str, float]) -> dict[str, float]:

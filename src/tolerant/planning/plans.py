@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tolerant.planning.dynamics import Dynamics
@@ -42,6 +42,16 @@ class Part:
     def __reduce__(self) -> tuple[object, ...]:
         return (Part, (self.aggregator, dict(self.weights), self.within, self.floor))
 
+    def record(self) -> list[Any]:
+        """Plain values, as JSON can hold them."""
+        return [self.aggregator, dict(self.weights), self.within, self.floor]
+
+    @classmethod
+    def of_record(cls, record: Sequence[Any]) -> Part:
+        """The part that `record` described."""
+        aggregator, weights, within, floor = record
+        return cls(aggregator, weights, within, floor)
+
     @property
     def push(self) -> float:
         """How far the part may drift at the aggregator before it is sent: C − X (§2.2)."""
@@ -64,13 +74,30 @@ class Plan:
     dynamics: Dynamics | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
+        if not isinstance(self.parts, tuple):
+            object.__setattr__(self, "parts", tuple(self.parts))
 
     @property
     def within(self) -> float:
         """How far the client's answer may be off: the sum of the parts' bounds; of a min or max their largest."""
         bounds = [part.within for part in self.parts]
         return max(bounds) if self.query.fn in ("min", "max") else sum(bounds)
+
+    def relies_on(self) -> frozenset[str]:
+        """The aggregators that must be alive: those of the parts, and those that the parts' items come through."""
+        return frozenset(
+            name for part in self.parts for item in part.weights for name in self.network.path(part.aggregator, item)
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The plan but for its query and network, as JSON can hold it."""
+        return {"parts": [part.record() for part in self.parts], "cost": self.cost, "repairs": self.repairs}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any], query: Aggregate, network: Network) -> Plan:
+        """The plan that `record` described."""
+        parts = tuple(Part.of_record(part) for part in record["parts"])
+        return cls(query, network, parts, record["cost"], record["repairs"])
 
     def explain(self, tick: float = 1.0) -> tuple[Explanation, ...]:
         """What each part does and why, in words and numbers; `tick`: seconds from one tick to the next."""

@@ -10,7 +10,7 @@ import numpy as np
 from tolerant.kernels.compiled import compiled
 from tolerant.planning.arrays import SLACK, Floats, Integers
 from tolerant.planning.dynamics import Dynamics
-from tolerant.planning.network import Network
+from tolerant.planning.network import Network, Table
 from tolerant.planning.plans import Unsatisfiable
 from tolerant.queries import Aggregate
 
@@ -69,53 +69,94 @@ def asked(query: Aggregate, network: Network, dynamics: Dynamics) -> Asked:
         Unsatisfiable: no plan can meet the bound.
     """
     weights = effective_weights(query)
-    signed = np.array(list(weights.values()))
     places = dynamics.at(weights)
-    moved = dynamics.sumdiff[places]
-    fastest = moved.max()
-    if fastest > 0:
-        cosine = dynamics.cosine[places[:, None], places]
-        moved = np.maximum(moved, STILLEST * fastest)
-    else:  # nothing moves: any plan will do, and a plain one is made
-        cosine, moved = np.eye(len(weights)), np.ones(len(weights))
-    weight = np.abs(signed)
+    index = network.index
+    columns = np.array([index.get(item, -1) for item in weights], np.int64)
     extreme = query.fn in ("min", "max")
-    floors, rows = _floors(weights, weight, network)
-    if extreme:
-        floors[floors > query.within * (1 + SLACK)] = math.inf
-    mixing = cosine * (signed[:, None] * signed)
-    problem = Problem(weight * moved, weight, mixing * (moved[:, None] * moved), mixing, floors, query.within, extreme)
-    _must_be_possible(query, weights, network, problem)
-    return Asked(query, weights, problem, rows)
+    rows = _rows(columns, network)
+    count = len(network.aggregators) if rows is None else rows.size
+    apart, weight, motion, mixing, floors, tightest = _gather(
+        np.array(list(weights.values())),
+        places,
+        dynamics.sumdiff,
+        dynamics.cosine,
+        columns,
+        network.table,
+        _EVERYBODY if rows is None else rows,
+        count,
+        query.within,
+        extreme,
+    )
+    if tightest > query.within * (1 + SLACK):
+        raise _impossible(query, weights, network)
+    return Asked(query, weights, Problem(apart, weight, motion, mixing, floors, query.within, extreme), rows)
 
 
-def _floors(weights: dict[str, float], weight: Floats, network: Network) -> tuple[Floats, Integers | None]:
-    columns = [network.serving(item) for item in weights]
-    holders = np.concatenate([places for places, _ in columns])
-    bounds = np.concatenate([bounds for _, bounds in columns])
-    items = np.repeat(np.arange(len(columns)), [places.size for places, _ in columns])
-    rows: Integers | None = None
-    count = len(network.aggregators)
-    if count > _EVERYONE:
-        rows, holders = np.unique(holders, return_inverse=True)
-        count = rows.size
-    floors = np.full((count, len(columns)), math.inf)
-    floors[holders, items] = weight[items] * bounds
-    return floors, rows
+_EVERYBODY = np.zeros(0, np.int64)
 
 
-def _must_be_possible(query: Aggregate, weights: dict[str, float], network: Network, problem: Problem) -> None:
-    tightest = problem.floors.min(axis=0, initial=math.inf)
-    total = float(tightest.max() if problem.extreme else tightest.sum())
-    if total <= query.within * (1 + SLACK):
-        return
+def _rows(columns: Integers, network: Network) -> Integers | None:
+    """The aggregators that serve anything of the query; None in a network so small that all are taken."""
+    if len(network.aggregators) <= _EVERYONE:
+        return None
+    table = network.table
+    found = [table.holders[table.start[c] : table.start[c + 1]] for c in columns if c >= 0]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+
+
+@compiled
+def _gather(
+    signed: Floats,
+    places: Integers,
+    sumdiff: Floats,
+    cosine: Floats,
+    columns: Integers,
+    table: Table,
+    rows: Integers,
+    count: int,
+    within: float,
+    extreme: bool,
+) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
+    """The arrays of a problem, and the tightest bound that any plan can meet. rows: empty where all are taken."""
+    n = signed.size
+    moved, fastest = np.empty(n), 0.0
+    for i in range(n):
+        fastest = max(fastest, sumdiff[places[i]])
+    for i in range(n):  # nothing moves: any plan will do, and a plain one is made
+        moved[i] = max(sumdiff[places[i]], STILLEST * fastest) if fastest > 0.0 else 1.0
+    apart, weight, motion, mixing = np.empty(n), np.empty(n), np.empty((n, n)), np.empty((n, n))
+    floors, tightest = np.full((count, n), np.inf), 0.0
+    for i in range(n):
+        weight[i] = abs(signed[i])
+        apart[i] = weight[i] * moved[i]
+        for j in range(n):
+            alike = 1.0 if i == j else 0.0
+            if fastest > 0.0:
+                alike = cosine[places[i], places[j]]
+            mixing[i, j] = signed[i] * signed[j] * alike
+            motion[i, j] = mixing[i, j] * moved[i] * moved[j]
+        least = np.inf
+        if columns[i] >= 0:
+            for k in range(table.start[columns[i]], table.start[columns[i] + 1]):
+                floor = weight[i] * table.within[k]
+                row = table.holders[k]
+                if rows.size > 0:
+                    row = np.searchsorted(rows, row)
+                if not extreme or floor <= within * (1.0 + SLACK):
+                    floors[row, i] = floor
+                    least = min(least, floor)
+        tightest = max(tightest, least) if extreme else tightest + least
+    return apart, weight, motion, mixing, floors, tightest
+
+
+def _impossible(query: Aggregate, weights: dict[str, float], network: Network) -> Unsatisfiable:
     unserved = tuple(item for item in weights if network.tightest(item) == math.inf)
     if unserved:
         named = ", ".join(repr(item) for item in unserved)
-        raise Unsatisfiable(f"query {query.name!r} cannot be answered: no aggregator serves {named}", items=unserved)
+        return Unsatisfiable(f"query {query.name!r} cannot be answered: no aggregator serves {named}", items=unserved)
     best = [abs(weight) * network.tightest(item) for item, weight in weights.items()]
-    possible = max(best) if problem.extreme else math.fsum(best)
-    raise Unsatisfiable(
+    possible = max(best) if query.fn in ("min", "max") else math.fsum(best)
+    return Unsatisfiable(
         f"query {query.name!r} cannot be answered within {query.within:g}: the tightest possible is {possible:g}",
         tightest=possible,
     )

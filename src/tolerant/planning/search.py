@@ -9,10 +9,11 @@ import numpy as np
 
 from tolerant.planning.allocation import level_of
 from tolerant.planning.arrays import Integers
-from tolerant.planning.assignment import Rated, cost_of, rated_parts, repair
+from tolerant.planning.assignment import Rated, rated_parts
+from tolerant.planning.choosing import chosen
 from tolerant.planning.descent import LEAST, descend
 from tolerant.planning.exact import improve
-from tolerant.planning.greedy import MAX_GAIN, MAX_GAIN_RELATIVE, MIN_COST, choose
+from tolerant.planning.greedy import MAX_GAIN, MAX_GAIN_RELATIVE, MIN_COST
 from tolerant.planning.problem import Problem
 
 GROUP = 10
@@ -24,15 +25,9 @@ TRIES = 5_000
 
 def started(problem: Problem, alpha: float) -> Integers:
     """The cheapest of max-gain, min-cost and max-gain-relative, each repaired."""
-    best, least = None, math.inf
-    for rule in (MAX_GAIN, MIN_COST, MAX_GAIN_RELATIVE):
-        owner, _ = choose(problem, rule, alpha, problem.weight, np.uint64(0))
-        repair(problem, owner)
-        cost = cost_of(problem, owner)
-        if best is None or cost < least:
-            best, least = owner, cost
-    assert best is not None
-    return best
+    rules = (MAX_GAIN, MIN_COST, MAX_GAIN_RELATIVE)
+    plans = [chosen(problem, rule, alpha, problem.weight, np.uint64(0)) for rule in rules]
+    return min(plans, key=lambda found: found.cost).owner
 
 
 def searched(problem: Problem, alpha: float) -> Integers:

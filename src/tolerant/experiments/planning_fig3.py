@@ -1,0 +1,69 @@
+"""Seed 000, Figure 3: refreshes of a query against its bound, which should go as 1/C²."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tolerant.experiments.harness.experiment import Chart, Experiment, Row, Verdict
+from tolerant.experiments.workloads.aggregation import STEP, traces
+from tolerant.experiments.workloads.single_parts import Alone, ppmcc
+
+STRAIGHT = 0.97
+SLOPES = (-2.1, -1.7)
+"""Where the log-log slope must lie once the bound is 8 moves; below, refreshes saturate at one a tick."""
+
+
+def grid(quick: bool) -> list[Row]:
+    """One set a trace: the bounds are swept inside, since they share the queries."""
+    size: Row = (
+        {"queries": 20, "ticks": 12_000, "bounds": 8} if quick else {"queries": 60, "ticks": 12_000, "bounds": 14}
+    )
+    return [{"trace": name, **size} for name in traces("minute prices", "walk")]
+
+
+def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
+    """Mean refreshes a query for normalised bounds from 0.01 to 0.5."""
+    alone = Alone(str(parameters["trace"]), int(parameters["queries"]), int(parameters["ticks"]))
+    norms = [alone.norms(query) for query in alone.queries]
+    move = float(np.median([r / n for r, n in norms])) / alone.trace.ticks
+    rows: list[Row] = []
+    for bound in np.geomspace(0.01, 0.5, int(parameters["bounds"])).tolist():
+        counts = [alone.refreshes(query, bound * n) for query, (_, n) in zip(alone.queries, norms, strict=True)]
+        row: Row = {"normalised_bound": bound, "inverse_square": bound**-2, "moves": bound / move}
+        rows.append({**parameters, **row, "refreshes": float(np.mean(counts)), "series": "mean of the queries"})
+    return rows
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Straight against 1/C², and of slope −2 on logarithmic axes where the bound is wide enough."""
+    told, held = [], True
+    for name in dict.fromkeys(str(row["trace"]) for row in rows):
+        found = [row for row in rows if row["trace"] == name]
+        straight = ppmcc([float(row["inverse_square"]) for row in found], [float(row["refreshes"]) for row in found])
+        wide = [row for row in found if float(row["moves"]) >= 8 and float(row["refreshes"]) >= 1]
+        bounds, counts = ([float(row[column]) for row in wide] for column in ("normalised_bound", "refreshes"))
+        slope = float(np.polyfit(np.log(bounds), np.log(counts), 1)[0]) if len(wide) > 1 else float("nan")
+        held &= straight >= STRAIGHT and SLOPES[0] <= slope <= SLOPES[1]
+        told.append(f"{name}: PPMCC with 1/C² {straight:.3f} (asked {STRAIGHT}), slope {slope:.2f} from 8 moves on")
+    return Verdict(held, f"{'; '.join(told)}; the move of {STEP} a tick is the unit of the bounds")
+
+
+EXPERIMENT = Experiment(
+    figure="seed 000, Figure 3",
+    claim="the refreshes of a query are proportional to 1/C²",
+    grid=grid,
+    measure=measure,
+    judge=judge,
+    chart=Chart(
+        x="normalised_bound",
+        y="refreshes",
+        series="series",
+        panel="trace",
+        x_label="normalised bound C/N",
+        y_label="mean refreshes a query",
+        log_x=True,
+        log_y=True,
+    ),
+)

@@ -1,0 +1,111 @@
+"""The client's side of a plan: the answer from the parts' last values (`specs/3-planning.md` §2.10)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tolerant.planning.network import Network
+from tolerant.planning.plans import Plan
+from tolerant.queries import Aggregate
+
+
+class PlanClient:
+    """Combines the refreshes of a plan's parts, and changes over to a new plan when all its parts have spoken.
+
+    Silence is agreement only while the aggregators are alive: `missed` makes the answer's ends infinite until a plan
+    without the silent one is complete, or it is `heard` again.
+
+    >>> from tolerant.planning import Network, Part
+    >>> query = Aggregate.over("total", "sum", ["p"], within=2.0)
+    >>> client = PlanClient(Plan(query, Network({"A": {"p": 0.5}}), (Part("A", {"p": 1.0}, 2.0, 0.5),), cost=0.0))
+    >>> client.refresh(0, 7.0, version=0)
+    >>> client.answer()
+    (5.0, 7.0, 9.0)
+    """
+
+    def __init__(self, plan: Plan, version: int = 0) -> None:
+        self.plan, self.version = plan, version
+        self._values: list[float | None] = [None] * len(plan.parts)
+        self._next: tuple[Plan, int, list[float | None]] | None = None
+        self._silent: set[str] = set()
+
+    @property
+    def settling(self) -> bool:
+        """Whether a new plan is on its way, or the first one has not spoken yet."""
+        return self._next is not None or None in self._values
+
+    def adopt(self, plan: Plan, version: int) -> None:
+        """Change over to this plan once each of its parts has sent a value; until then the old one answers."""
+        newest = self.version if self._next is None else self._next[1]
+        if version <= newest:
+            raise ValueError(f"version must be above {newest}, got {version}")
+        self._next = (plan, version, [None] * len(plan.parts))
+        self._change_over()
+
+    def refresh(self, part: int, value: float, version: int) -> None:
+        """Part number `part` of plan `version` is `value` now. What belongs to neither plan is left aside."""
+        if not math.isfinite(value):
+            raise ValueError(f"value must be finite, got {value}")
+        values = self._values_of(version)
+        if values is None:
+            return
+        if not 0 <= part < len(values):
+            raise ValueError(f"part must be from 0 to {len(values) - 1} in plan {version}, got {part}")
+        values[part] = float(value)
+        self._change_over()
+
+    def missed(self, aggregator: str) -> None:
+        """A heartbeat of this aggregator did not come."""
+        self._silent.add(aggregator)
+
+    def heard(self, aggregator: str) -> None:
+        """The aggregator is there, and every value that it owes has been taken in."""
+        self._silent.discard(aggregator)
+
+    def answer(self) -> tuple[float, float, float]:
+        """(low, value, high): the truth lies between; infinite ends where a part is unknown or cannot be trusted."""
+        known = [value for value in self._values if value is not None]
+        if len(known) < len(self._values):
+            return -math.inf, math.nan, math.inf
+        value = {"min": min, "max": max}.get(self.plan.query.fn, sum)(known)
+        if self._silent & self.plan.relies_on():
+            return -math.inf, value, math.inf
+        return value - self.plan.within, value, value + self.plan.within
+
+    def state(self) -> dict[str, Any]:
+        """Plain values, for a snapshot; the query and the network are kept elsewhere."""
+        coming = None
+        if self._next is not None:
+            coming = [self._next[0].record(), self._next[1], self._next[2]]
+        return {
+            "plan": self.plan.record(),
+            "version": self.version,
+            "values": self._values,
+            "next": coming,
+            "silent": sorted(self._silent),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], query: Aggregate, network: Network) -> PlanClient:
+        """What `state` described."""
+        made = cls(Plan.of_record(state["plan"], query, network), state["version"])
+        made._values = list(state["values"])
+        if state["next"] is not None:
+            record, version, values = state["next"]
+            made._next = (Plan.of_record(record, query, network), version, list(values))
+        made._silent = set(state["silent"])
+        return made
+
+    def _values_of(self, version: int) -> list[float | None] | None:
+        if version == self.version:
+            return self._values
+        if self._next is not None and version == self._next[1]:
+            return self._next[2]
+        return None
+
+    def _change_over(self) -> None:
+        if self._next is not None and None not in self._next[2]:
+            self.plan, self.version, self._values = self._next
+            self._next = None

@@ -1,0 +1,128 @@
+"""When a plan is worth changing, and changing as little as that takes (`specs/3-planning.md` §2.10, §5.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from tolerant.planning.allocation import allocate
+from tolerant.planning.arrays import SLACK
+from tolerant.planning.dynamics import Dynamics
+from tolerant.planning.explain import expected_refreshes
+from tolerant.planning.heuristics import plan
+from tolerant.planning.network import Network
+from tolerant.planning.plans import Part, Plan
+from tolerant.planning.problem import asked, moments_of, offset_of, roughness_of
+
+PERIOD = 1000
+"""Ticks from one look at the plans to the next."""
+
+WORTH = 0.9
+"""A new plan must cost less than this share of the old one."""
+
+STATEMENT_ITEMS = 12
+"""Queries up to this size are planned exactly when nobody says how."""
+
+
+def suited(items: int) -> str:
+    """The heuristic for a standing query of so many items: exact plans take 5 ms for 10 of them."""
+    return "exact" if items <= STATEMENT_ITEMS else "search"
+
+
+def rated_parts_of(plan: Plan, dynamics: Dynamics) -> tuple[list[float], list[float]]:
+    """Roughness A and offset h of each of the plan's parts under these dynamics."""
+    ready = asked(plan.query, plan.network, dynamics)
+    problem, places = ready.problem, {item: place for place, item in enumerate(ready.weights)}
+    roughness, offsets = [], []
+    for part in plan.parts:
+        items = np.array([places[item] for item in part.weights], np.int64)
+        num, den = moments_of(problem, items, items.size)
+        roughness.append(
+            float(roughness_of(num, den, float(problem.apart[items].sum()), float(problem.weight[items].sum())))
+        )
+        held = plan.network.bounds[part.aggregator]
+        squares = sum((weight * held[item]) ** 2 for item, weight in part.weights.items())
+        offsets.append(float(offset_of(problem.extreme, part.floor, squares)))
+    return roughness, offsets
+
+
+def cost_under(plan: Plan, dynamics: Dynamics) -> float:
+    """Z of the plan's parts and bounds under other dynamics than it was made for."""
+    roughness, offsets = rated_parts_of(plan, dynamics)
+    rooms = [part.within - offset for part, offset in zip(plan.parts, offsets, strict=True)]
+    return sum(rough / room**2 if room > 0 else math.inf for rough, room in zip(roughness, rooms, strict=True))
+
+
+def reallocate(
+    old: Plan, within: float, dynamics: Dynamics, heuristic: str = "max-gain", *, alpha: float = 0.0
+) -> Plan:
+    """The same parts for another `within`, their bounds divided anew; chosen anew only where they cannot meet it.
+
+    Raises:
+        Unsatisfiable: no plan meets it.
+    """
+    query = replace(old.query, within=within)
+    asked(query, old.network, dynamics)  # says what is wrong with it, and whether any plan can meet it
+    floors = [part.floor for part in old.parts]
+    extreme = query.fn in ("min", "max")
+    if (max(floors) if extreme else sum(floors)) > within * (1 + SLACK):
+        return plan(query, old.network, dynamics, heuristic, alpha=alpha)
+    roughness, offsets = rated_parts_of(old, dynamics)
+    bounds = [query.within] * len(floors)
+    if not extreme:
+        bounds = allocate(roughness, floors, query.within, offsets).tolist()
+    parts = tuple(replace(part, within=bound) for part, bound in zip(old.parts, bounds, strict=True))
+    made = Plan(query, old.network, parts, 0.0, old.repairs, dynamics)
+    return replace(made, cost=cost_under(made, dynamics))
+
+
+def replan(
+    old: Plan,
+    dynamics: Dynamics,
+    network: Network | None = None,
+    heuristic: str | None = None,
+    *,
+    alpha: float = 0.0,
+    seed: int = 0,
+    period: float = PERIOD,
+) -> Plan:
+    """A new plan where it pays to change, else the old one.
+
+    It pays if what the new plan is expected to send in a period, with a message for each part that is new, is under
+    0.9 of what the old one is; where dynamics do not say over how many ticks they are, the costs themselves are
+    compared. A plan that the network cannot carry any more is always replaced. heuristic None: `suited`.
+
+    Raises:
+        Unsatisfiable: the network cannot meet the bound (any more).
+    """
+    network = old.network if network is None else network
+    chosen = heuristic or suited(len(old.query.weights))
+    new = plan(old.query, network, dynamics, chosen, alpha=alpha, seed=seed)
+    if not carried(old, network):
+        return new
+    before = cost_under(old, dynamics)
+    if math.isinf(before):
+        return new if new.cost < before else old
+    messages = expected_refreshes(replace(old, dynamics=dynamics), period)
+    scale = 1.0 if math.isnan(messages) else messages / before
+    changed = len(set(map(_key, new.parts)) - set(map(_key, old.parts)))
+    return new if scale * new.cost + changed < WORTH * scale * before else old
+
+
+def carried(plan: Plan, network: Network) -> bool:
+    """Whether the network still serves every part of the plan as it did."""
+    if plan.network is network:
+        return True
+    return all(
+        part.aggregator in network.bounds
+        and network.path(part.aggregator, item) == plan.network.path(part.aggregator, item)
+        and network.bounds[part.aggregator].get(item) == plan.network.bounds[part.aggregator][item]
+        for part in plan.parts
+        for item in part.weights
+    )
+
+
+def _key(part: Part) -> tuple[object, ...]:
+    return (part.aggregator, tuple(part.weights.items()), part.within)

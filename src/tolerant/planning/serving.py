@@ -1,0 +1,76 @@
+"""An aggregator's side of a part: hold the copies, send when it matters (`specs/3-planning.md` §2.2, §2.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tolerant.planning.plans import Part
+from tolerant.planning.simulate import CODES, GRID, MAX, SUM
+
+
+class PartServer:
+    """Keeps one part within its bound for the client that holds the value last sent.
+
+    bounds: how far the copy of each item may be behind what is offered: c, or c − c of the parent where the parent's
+    copies are offered (`Network.step`). values: the items' values at the start. fn: the query's function. The value at
+    the start, `sent`, has to be sent before anything else.
+
+    >>> server = PartServer(Part("A", {"p": 2.0}, within=2.0, floor=1.0), {"p": 0.5}, {"p": 10.0})
+    >>> server.sent, server.offer("p", 10.4), server.offer("p", 11.0)
+    (20.0, None, 22.0)
+    """
+
+    def __init__(self, part: Part, bounds: Mapping[str, float], values: Mapping[str, float], fn: str = "sum") -> None:
+        for name, given in (("bounds", bounds), ("values", values)):
+            missing = [item for item in part.weights if item not in given]
+            if missing:
+                raise ValueError(f"{name} must have every item of the part, {missing[0]!r} is missing")
+        self.part, self.fn = part, fn
+        self._code = CODES[fn]
+        self._steps = {item: float(bounds[item]) * (1 + GRID) for item in part.weights}
+        self._copies = {item: float(values[item]) for item in part.weights}
+        self._push = part.push + GRID * part.within
+        self.sent = self.value
+
+    @property
+    def value(self) -> float:
+        """The part as its copies have it now."""
+        terms = [weight * self._copies[item] for item, weight in self.part.weights.items()]
+        if self._code == SUM:
+            return sum(terms)
+        return max(terms) if self._code == MAX else min(terms)
+
+    def offer(self, item: str, value: float) -> float | None:
+        """An item's new value; what to send to the client, or None."""
+        return self.offer_many({item: value})
+
+    def offer_many(self, values: Mapping[str, float]) -> float | None:
+        """What several items changed to at one tick; one value to send at most, as in `simulate`."""
+        for item, value in values.items():
+            if item not in self._copies:
+                raise ValueError(f"item {item!r} is not in the part; there are {', '.join(self._copies)}")
+            if abs(value - self._copies[item]) > self._steps[item]:
+                self._copies[item] = float(value)
+        now = self.value
+        if abs(now - self.sent) > self._push:
+            self.sent = now
+            return now
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """Plain values, for a snapshot."""
+        return {
+            "part": self.part.record(),
+            "fn": self.fn,
+            "steps": {item: step / (1 + GRID) for item, step in self._steps.items()},
+            "copies": dict(self._copies),
+            "sent": self.sent,
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> PartServer:
+        """What `state` described."""
+        made = cls(Part.of_record(state["part"]), state["steps"], state["copies"], state["fn"])
+        made.sent = state["sent"]
+        return made
