@@ -18,7 +18,7 @@ def cost(roughness, bounds, offsets):
     room=st.floats(1e-3, 100),
     data=st.data(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_shift_of_the_bound_between_two_parts_is_better(parts, room, data):
     roughness, floors, shares = (np.array(column) for column in zip(*parts, strict=True))
     offsets = floors * shares

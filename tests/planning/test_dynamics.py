@@ -40,13 +40,13 @@ def test_missing_readings_hold_the_last_and_nothing_moves_before_the_first():
 
 def test_copies_seen_through_a_filter_lose_swings_and_jumps_make_up_for_them():
     rng = np.random.default_rng(3)
-    values = np.cumsum(rng.normal(size=(40_000, 4)), axis=0)
+    values = np.cumsum(rng.normal(size=(15_000, 4)), axis=0)
     items, truth = tuple("abcd"), Dynamics.of(Trace(tuple("abcd"), values)).sumdiff
     for within, lost in ((1, 0.72), (3, 0.34), (10, 0.12)):
         trace = Trace(items, copies(values, within))
         lines, jumps = Dynamics.of(trace, seen=True), Dynamics.of(trace, seen=True, method="jumps")
         assert (lines.sumdiff / truth).mean() == pytest.approx(lost, abs=0.03)
-        assert (jumps.sumdiff / truth).mean() == pytest.approx(1.0, abs=0.03)
+        assert (jumps.sumdiff / truth).mean() == pytest.approx(1.0, abs=0.05)
 
 
 def test_straight_lines_keep_the_likeness_of_copies():

@@ -26,7 +26,7 @@ TIMES = 3.0
 def grid(quick: bool) -> list[Row]:
     """Every bound in both regimes, on every trace that is there."""
     bounds = (0.5,) if quick else (0.3, 0.5, 0.8)
-    queries = 60 if quick else 500
+    queries = 40 if quick else 500
     names = traces("minute prices", "walk")
     return [
         {"trace": name, "floors": regime, "within": within, "queries": queries}

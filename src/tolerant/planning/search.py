@@ -16,24 +16,25 @@ from tolerant.planning.exact import improve
 from tolerant.planning.greedy import MAX_GAIN, MAX_GAIN_RELATIVE, MIN_COST
 from tolerant.planning.problem import Problem
 
-GROUP = 10
+GROUP = 12
 """The most items that are regrouped at a time."""
 
 TRIES = 5_000
 """The most groups that are looked at: a query of hundreds of items has more than are worth the time."""
 
 
-def started(problem: Problem, alpha: float) -> Integers:
-    """The cheapest of max-gain, min-cost and max-gain-relative, each repaired."""
-    rules = (MAX_GAIN, MIN_COST, MAX_GAIN_RELATIVE)
-    plans = [chosen(problem, rule, alpha, problem.weight, np.uint64(0)) for rule in rules]
-    return min(plans, key=lambda found: found.cost).owner
+def descended(problem: Problem, alpha: float) -> tuple[Integers, float]:
+    """The cheapest end of the descents from max-gain, min-cost and max-gain-relative, each repaired; and its cost."""
+    ends = []
+    for rule in (MAX_GAIN, MIN_COST, MAX_GAIN_RELATIVE):
+        owner = chosen(problem, rule, alpha, problem.weight, np.uint64(0)).owner
+        ends.append((owner, float(descend(problem, owner))))
+    return min(ends, key=lambda end: end[1])
 
 
 def searched(problem: Problem, alpha: float) -> Integers:
     """Descent, then regrouping of two or three parts, until neither helps."""
-    owner = started(problem, alpha)
-    cost = descend(problem, owner)
+    owner, cost = descended(problem, alpha)
     tries = TRIES
     while tries > 0:
         found, tries = _regroup(problem, owner, cost, tries)
@@ -45,8 +46,7 @@ def searched(problem: Problem, alpha: float) -> Integers:
 
 def solved(problem: Problem, alpha: float) -> Integers:
     """The cheapest assignment of all; for at most `exact.LARGEST` items."""
-    owner = started(problem, alpha)
-    cost = descend(problem, owner)
+    owner, cost = descended(problem, alpha)
     parts = rated_parts(problem, owner)
     improve(problem, Rated(_NONE, _NONE, _NONE), _price(problem, parts), cost, owner)
     return owner
