@@ -25,7 +25,7 @@ def grid(quick: bool) -> list[Row]:
 def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
     """Microseconds an event of each method, search alone and with the output."""
     joins = select_joins(
-        int(parameters["queries"]), int(parameters["rows"]), partners=int(parameters["partners"]), c_half=0.01
+        int(parameters["queries"]), int(parameters["rows"]), partners=int(parameters["partners"]), c_half=1e-4
     )
     return method_rows(parameters, joins, select_events(joins, int(parameters["events"])), SELECT_METHODS)
 
