@@ -42,8 +42,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
     share, loss = last["ssi"] / last["join-first"], 1 - 1 / grows["ssi"]
     finding = (
         f"from 100 to {most:,.0f} queries, the output kept equal, the search takes {grows['scan']:.0f} (scan), "
-        f"{grows['select-first']:.0f} (select-first), {grows['join-first']:.0f} (join-first) and {grows['ssi']:.1f} (ssi) "
-        f"times as long; join-first's throughput is {share:.1%} of ssi's"
+        f"{grows['select-first']:.0f} (select-first), {grows['join-first']:.0f} (join-first) and {grows['ssi']:.1f} "
+        f"(ssi) times as long; join-first's throughput is {share:.1%} of ssi's"
     )
     return Verdict(linear and share < 0.05 and loss < 0.2, finding)
 
