@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.cli.explain import estimates
+from tolerant.cli.explain import Share, estimates
+from tolerant.filters.view import FACTORS
 from tolerant.streams import SECOND
 from tolerant.transport import rows
 
@@ -76,13 +77,17 @@ def test_explain_reads_well(traffic):
     assert "estimate" in result.stdout
 
 
-def test_estimates_go_with_the_square_and_stop_at_a_message_a_tick():
-    tight, *_, wide = estimates([0.4, 0.02], 5.0, SECOND)
+def share(rate):
+    return Share("i", "", 1.0, 2.0, rate, 0.0, "s", False, tuple(factor**-2 for factor in FACTORS))
+
+
+def test_estimates_follow_the_curves_and_stop_at_a_message_a_tick():
+    tight, *_, wide = estimates([share(0.4), share(0.02)], 5.0, SECOND)
     assert (tight.within, wide.within) == (2.5, 10.0)
     assert tight.updates_per_second == pytest.approx(1.0 + 0.08)
     assert wide.updates_per_second == pytest.approx(0.42 / 4)
     assert wide.saved_per_second == pytest.approx(0.42 * 3 / 4)
-    assert estimates([1.0], 0.0, SECOND) == ()
+    assert estimates([share(1.0)], 0.0, SECOND) == ()
 
 
 def test_dead_rows_are_shown_with_the_reason(traffic):

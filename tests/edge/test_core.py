@@ -9,7 +9,9 @@ from tolerant.kernels.versions import version
 from tolerant.streams import StreamOptions
 from tolerant.transport.rows import UPDATES, Grant
 
-OPTIONS = StreamOptions(tick=10, period=2, lease=90, latency=5, shrink=0.25, policy="adaptive")  # T = 20, beats after 30
+OPTIONS = StreamOptions(
+    tick=10, period=2, lease=90, latency=5, shrink=0.25, policy="adaptive"
+)  # T = 20, beats after 30
 KEYS = ["a", "b", "c"]
 
 

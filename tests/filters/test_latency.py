@@ -66,12 +66,12 @@ def test_the_worked_example_of_bounded_change_rates():
 
 
 def test_a_tolerance_below_what_may_be_under_way_is_refused():
-    with pytest.raises(ValueError, match="'both'.*within 10"):
+    with pytest.raises(ValueError, match=r"'both'.*within 10"):
         Coordinator([BOTH], allowance=8, max_rates={"x": 1, "y": 0.5})
     with pytest.raises(ValueError, match="no rate for item 'y'"):
         Coordinator([BOTH], allowance=1, max_rates={"x": 1})
     found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5})
-    with pytest.raises(ValueError, match="'both'.*within 1 "):
+    with pytest.raises(ValueError, match=r"'both'.*within 1 "):
         found.alter("both", 1, 5)
     assert found.widths == {"x": 7, "y": 7}
 

@@ -15,13 +15,12 @@ from tolerant.cli.figures import StreamFigures, stream_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError
 from tolerant.client import standing
+from tolerant.filters.view import FACTORS
 from tolerant.spark.kinds.membership import Keys, members
 from tolerant.sql import AggregateSelect, Catalogue
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Log
 
-FACTORS = (0.5, 0.8, 1.25, 2.0)
-"""Other tolerances that are estimated, as multiples of the one in force."""
 SHOWN = 20
 """Items in the table: those that send most. JSON has all."""
 
@@ -38,11 +37,13 @@ class Share:
     burden: float
     source: str
     stale: bool
+    elsewhere: tuple[float, ...]
+    """By how much it would send more or less at FACTORS times its width."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What another tolerance would cost: an estimate by the model of updates ∝ 1/width²."""
+    """What another tolerance would cost: an estimate, from what the items would have sent at other widths."""
 
     within: float
     updates_per_second: float
@@ -91,22 +92,22 @@ def explained(log: Log, name: str) -> Explanation:
         within=select.within,
         updates_per_second=sum(share.updates_per_second for share in shares),
         items=tuple(shares),
-        estimates=estimates([share.updates_per_second for share in shares], select.within, stream.options.tick),
+        estimates=estimates(shares, select.within, stream.options.tick),
     )
 
 
-def estimates(rates: list[float], within: float, tick: int) -> tuple[Estimate, ...]:
-    """What items that send `rates` updates a second now would send under other tolerances.
+def estimates(shares: list[Share], within: float, tick: int) -> tuple[Estimate, ...]:
+    """What the items would send under other tolerances, as measured where their sources measure it.
 
-    A walk of step s leaves ±W/2 after (W/2s)² steps, so rates go with 1/W²; no item sends more than once a tick.
-    Other queries that hold the same items, and widths that move between items, are left out: it is an estimate.
+    No item sends more than once a tick. Other queries that hold the same items, and widths that move between items, are
+    left out: it is an estimate.
     """
     if within == 0:
         return ()
-    most, now = SECOND / tick, sum(rates)
+    most, now = SECOND / tick, sum(share.updates_per_second for share in shares)
     found = []
-    for factor in FACTORS:
-        then = sum(min(most, rate / factor**2) for rate in rates)
+    for place, factor in enumerate(FACTORS):
+        then = sum(min(most, share.updates_per_second * share.elsewhere[place]) for share in shares)
         found.append(Estimate(within * factor, then, now - then))
     return tuple(found)
 
@@ -133,6 +134,7 @@ def _shares(figures: StreamFigures, stream: Stream, select: AggregateSelect) -> 
             burden=float(items.burden[index]),
             source=items.source[index],
             stale=items.stale[index],
+            elsewhere=tuple(items.elsewhere[index].tolist()),
         )
         for group, weights in members(select, Keys(stream, items.key)).items()
         for index, weight in weights.items()
@@ -163,4 +165,4 @@ def _show(found: Explanation) -> None:
         change = f"{abs(estimate.saved_per_second):.3f} {'fewer' if estimate.saved_per_second >= 0 else 'more'}"
         console.print(f"WITHIN {estimate.within:g} would take about {estimate.updates_per_second:.3f}, {change}.")
     if found.estimates:
-        console.print("(An estimate: updates go with 1/width²; other queries over the same items are left out.)")
+        console.print("(An estimate, from what the items would have sent at other widths; other queries are left out.)")

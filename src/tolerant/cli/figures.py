@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.client import standing
+from tolerant.filters.view import FACTORS
 from tolerant.spark.kinds.membership import Keys, members
 from tolerant.sql import AggregateSelect
 from tolerant.streams import SECOND
@@ -31,6 +32,8 @@ class Items:
     burden: NDArray[np.float64]
     source: list[str]
     stale: list[bool]
+    elsewhere: NDArray[np.float64]
+    """By how much each would send more or less at `filters.view.FACTORS` times its width, float64[items, factors]."""
 
     def __len__(self) -> int:
         return len(self.key)
@@ -144,4 +147,5 @@ def _items(held: Mapping[str, bytes]) -> Items:
         burden=numbers("burden"),
         source=column("source"),
         stale=column("stale"),
+        elsewhere=np.array(column("elsewhere"), np.float64).reshape(-1, len(FACTORS)),
     )

@@ -8,8 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tolerant.filters.book import Book
+from tolerant.filters.curves import decoded, rate_at
+from tolerant.filters.ladder import RUNGS
 from tolerant.filters.state import NOTHING, SETTLING, STALE, Flags, Floats, Integers
+from tolerant.kernels.compiled import compiled
 from tolerant.queries import Answer
+
+FACTORS = (0.5, 0.8, 1.25, 2.0)
+"""Other widths that are asked about, as multiples of the present ones."""
 
 
 class Standing(NamedTuple):
@@ -21,7 +27,9 @@ class Standing(NamedTuple):
 
 
 class ItemView(NamedTuple):
-    """Items side by side. `pace`: updates a period, smoothed; `burden`: cost a tick and unit of width."""
+    """Items side by side. `pace`: updates a period, smoothed; `burden`: cost a tick and unit of width; `elsewhere`: by
+    how much the item would send more or less at FACTORS times its width, float64[items, factors].
+    """
 
     names: list[str]
     width: Floats
@@ -31,6 +39,7 @@ class ItemView(NamedTuple):
     pace: Floats
     burden: Floats
     stale: Flags
+    elsewhere: Floats
 
 
 def standing(book: Book, names: Iterable[str]) -> list[Standing]:
@@ -56,7 +65,28 @@ def item_view(book: Book, items: Integers, granted: Floats, period: int, tick: i
         state.pace[items],
         np.where(finite, rate / np.where(finite, width, 1.0), 0.0),
         state.stale[items],
+        _elsewhere(book, items, width),
     )
+
+
+def _elsewhere(book: Book, items: Integers, width: Floats) -> Floats:
+    """By the curve that the item's source has measured; where there is none, as a walk: rates go with 1/width²."""
+    state, factors = book.items, np.array(FACTORS)
+    found = np.tile(factors**-2.0, (len(items), 1))
+    measured = np.flatnonzero((state.unit[items] > 0) & np.isfinite(width) & (width > 0))
+    chosen = items[measured]
+    found[measured] = _ratios(decoded(state.curves[chosen, :RUNGS]), state.unit[chosen], width[measured], factors)
+    return found
+
+
+@compiled
+def _ratios(curves: Floats, units: Floats, widths: Floats, factors: Floats) -> Floats:
+    found = np.empty((units.size, factors.size))
+    for item in range(units.size):
+        present = rate_at(curves[item], units[item], widths[item])
+        for k in range(factors.size):
+            found[item, k] = rate_at(curves[item], units[item], factors[k] * widths[item]) / present
+    return found
 
 
 def last_answers(book: Book, at: int) -> list[Answer]:

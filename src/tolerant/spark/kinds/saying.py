@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tolerant.filters.state import NOTHING, SETTLING, STALE, Decided, Flags, Floats, Integers, Said
+from tolerant.filters.view import FACTORS
 from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.engine import Engine
 from tolerant.spark.kinds.membership import instance_name, query_and_group
@@ -171,5 +172,6 @@ def _item_table(engine: Engine) -> pa.RecordBatch:
             "burden": pa.array(view.burden),
             "source": pa.array([engine.sources.names[owner] for owner in owners.tolist()], pa.string()),
             "stale": pa.array(view.stale),
+            "elsewhere": pa.FixedSizeListArray.from_arrays(pa.array(view.elsewhere.ravel()), len(FACTORS)),
         }
     )
