@@ -12,6 +12,7 @@ from tolerant.merging.costs import Costs
 from tolerant.merging.generate import generate
 from tolerant.merging.merge import Merged, merge
 from tolerant.merging.merger import Merger
+from tolerant.merging.optimum import lower_bound
 from tolerant.merging.physical import allocate, overhearing
 from tolerant.merging.routing import route
 from tolerant.merging.sizes import RowCounts, area, rows
@@ -33,6 +34,7 @@ __all__ = [
     "distance",
     "extracted",
     "generate",
+    "lower_bound",
     "merge",
     "overhearing",
     "regions_of",

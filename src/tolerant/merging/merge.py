@@ -10,16 +10,17 @@ from numpy.typing import ArrayLike
 
 from tolerant.merging.arguments import PROCEDURES, as_choice, as_rectangles
 from tolerant.merging.arrays import Integers
-from tolerant.merging.clusters import HEURISTIC, SAFE, linked
+from tolerant.merging.clusters import HEURISTIC, linked
 from tolerant.merging.costs import Costs
 from tolerant.merging.directed import directed
 from tolerant.merging.due import as_periods
 from tolerant.merging.model import model_of
+from tolerant.merging.optimum import optimum
 from tolerant.merging.pairs import pairs
 from tolerant.merging.plain import book_of, plain_pairs
 from tolerant.merging.pricing import Pricing
 from tolerant.merging.sizes import Size, area, planar
-from tolerant.merging.subsets import best_cover, best_partition
+from tolerant.merging.subsets import best_cover
 from tolerant.merging.totals import plan_cost
 from tolerant.merging.units import Units, collapsed, expanded, separate
 
@@ -170,7 +171,8 @@ def clustered_pairs(pricing: Pricing, rule: int) -> Found:
     """Pairs inside each cluster of the rule, each as if alone."""
     of = linked(pricing, rule)
     labels, evaluations = np.arange(len(of)), 0
-    for members in _split(of):
+    order = np.argsort(of, kind="stable")
+    for members in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
         if len(members) > 1:
             inner = _pairs(part_of(pricing, members), Limits(), 1, 0)
             assert inner.labels is not None
@@ -188,25 +190,11 @@ def part_of(pricing: Pricing, members: Integers) -> Pricing:
     return Pricing(part, pricing.costs, pricing.size, pricing.procedure)
 
 
-def _split(labels: Integers) -> list[Integers]:
-    """The members of each label, ascending."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-
-
 def _partition(pricing: Pricing, limits: Limits, starts: int, seed: int) -> Found:
-    groups = [group for members in _components(pricing) for group in best_partition(pricing, members)]
     labels = np.empty(len(pricing.units), np.int64)
-    for number, group in enumerate(groups):
+    for number, group in enumerate(optimum(pricing)):
         labels[group] = number
     return Found(labels)
-
-
-def _components(pricing: Pricing) -> list[Integers]:
-    """Units that may be solved apart: with frequencies the safe rule is not known, they are all one."""
-    if not pricing.due.always or pricing.costs.answer is not None:
-        return [np.arange(len(pricing.units))]
-    return _split(linked(pricing, SAFE))
 
 
 def _exhaustive(pricing: Pricing, limits: Limits, starts: int, seed: int) -> Found:
