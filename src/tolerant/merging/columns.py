@@ -110,7 +110,8 @@ class _Columns:
                 bounds=Bounds(0, 1),
                 options={"time_limit": 60.0},
             )
-            chosen = whole.x if whole.x is not None else np.arange(len(prices)) < len(self._units)
+            alone = np.arange(len(prices)) < len(self._units)
+            chosen = alone.astype(np.float64) if whole.x is None else whole.x
         plan = _partition([groups[k] for k in np.flatnonzero(chosen > 0.5)], len(self._units))
         upper = sum(self._price(group) for group in plan)
         return Proof(min(lower, upper), upper, plan)

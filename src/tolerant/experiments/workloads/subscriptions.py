@@ -1,0 +1,124 @@
+"""Sets of subscriptions as seed 002 §7 makes them, its base prices, and what its figures measure on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.experiments.harness.experiment import Row
+from tolerant.merging import Costs, area, distance, generate, merge, total_cost
+from tolerant.merging.clusters import linked
+from tolerant.merging.descent import search, units_of
+from tolerant.merging.directed import directed
+from tolerant.merging.model import model_of
+from tolerant.merging.plain import book_of, plain_pairs
+from tolerant.merging.pricing import Pricing
+from tolerant.merging.sizes import AREA
+from tolerant.merging.units import collapsed
+
+Parameters = Mapping[str, float | int | str]
+
+CHANNEL, TRANSFER, WASTE = 365.0, 3.25, 0.16
+"""Figure 8, in units of 10⁻⁵ dollars."""
+
+DOLLAR = 1e-5
+
+
+def prices(channel: float = 1.0, transfer: float = 1.0, waste: float = 1.0) -> Costs:
+    """The base prices, each scaled by a factor."""
+    return Costs(CHANNEL * channel, TRANSFER * transfer, WASTE * waste)
+
+
+def sets(parameters: Parameters) -> Iterator[NDArray[np.float64]]:
+    """`samples` sets of `n` rectangles, clustered by `cf` if that is given; the same for the same parameters."""
+    n, clustered = int(parameters["n"]), float(parameters.get("cf", 0.8))
+    for sample in range(int(parameters["samples"])):
+        yield generate(n, clustered=clustered, seed=1_000_003 * n + sample)
+
+
+def against_the_optimum(parameters: Parameters) -> list[Row]:
+    """Figures 11 to 13: how often pairs and directed are optimal, and how far off they are, percent."""
+    costs, starts = prices(), int(parameters["starts"])
+    off: dict[str, list[float]] = {"pairs": [], "directed": []}
+    for rectangles in sets(parameters):
+        best, none = merge(rectangles, costs, "partition").cost, merge(rectangles, costs, "none").cost
+        for method, found in off.items():
+            cost = merge(rectangles, costs, method, starts=starts).cost
+            # What rounding makes of two sums of the same numbers is no distance.
+            found.append(distance(cost, best, none) if cost - best > 1e-9 * none else 0.0)
+    rows: list[Row] = []
+    for method, found in off.items():
+        missed = [value for value in found if value > 0]
+        rows.append(
+            {
+                **parameters,
+                "method": method,
+                "optimal": 100.0 * (1 - len(missed) / len(found)),
+                "distance": float(np.mean(found)),
+                "suboptimal": float(np.mean(missed)) if missed else 0.0,
+                "missed": len(missed),
+            }
+        )
+    return rows
+
+
+def small_grid(quick: bool) -> list[Row]:
+    """The sizes of Figures 11 to 13."""
+    sizes = (3, 5, 8, 12) if quick else range(3, 13)
+    return [{"n": n, "samples": 100 if quick else 2000, "starts": 50} for n in sizes]
+
+
+def whole_directed(rectangles: NDArray[np.float64], costs: Costs, starts: int) -> tuple[float, int]:
+    """Cost and evaluations of directed search as the seed has it: random states of the whole set, never windows."""
+    pricing = Pricing(collapsed(rectangles), costs, area)
+    labels, evaluations = directed(pricing, starts, 0, whole_limit=len(rectangles))
+    return total_cost(rectangles, groups_of(labels[pricing.units.of]), costs), evaluations
+
+
+def groups_of(labels: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The members of each label."""
+    return [np.flatnonzero(labels == label) for label in np.unique(labels)]
+
+
+def table_evaluations(rectangles: NDArray[np.float64], costs: Costs) -> tuple[float, int]:
+    """Cost and evaluations of pairs without an index, as the seed has it."""
+    pricing = Pricing(collapsed(rectangles), costs, area)
+    labels, evaluations = plain_pairs(book_of(pricing), len(pricing.units))
+    return total_cost(rectangles, groups_of(labels[pricing.units.of]), costs), evaluations
+
+
+def clustered_evaluations(rectangles: NDArray[np.float64], costs: Costs, rule: int) -> tuple[float, int]:
+    """Cost and evaluations of pairs, without an index, inside the clusters of a rule."""
+    pricing = Pricing(collapsed(rectangles), costs, area)
+    of = linked(pricing, rule)[pricing.units.of]
+    found = [table_evaluations(rectangles[members], costs) for members in groups_of(of)]
+    return sum(cost for cost, _ in found), sum(evaluations for _, evaluations in found)
+
+
+def descent_evaluations(rectangles: NDArray[np.float64], costs: Costs, starts: int) -> int:
+    """Evaluations of directed search without an index: pairs, then the descents from all states."""
+    units = collapsed(rectangles)
+    labels, evaluations = plain_pairs(book_of(Pricing(units, costs, area)), len(units))
+    _, labels = np.unique(labels, return_inverse=True)
+    rows = units_of(units.boxes, units.counts, area(units.boxes))
+    _, _, more = search(labels, rows, model_of(costs, AREA), starts > 1, max(starts - 2, 0), np.uint64(1))
+    return evaluations + int(more)
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean, as a plain float."""
+    return float(np.mean(values))
+
+
+def series(rows: Sequence[Row], x: str, y: str, **where: float | int | str) -> list[float]:
+    """The values of y in the order of x, of the rows that have these values in other columns."""
+    kept = [row for row in rows if all(row[column] == value for column, value in where.items())]
+    return [float(row[y]) for row in sorted(kept, key=lambda row: float(row[x]))]
+
+
+def rising(values: Sequence[float], slack: float = 0.0) -> bool:
+    """Whether no value is below the one before it by more than `slack`."""
+    return all(second >= first - slack for first, second in pairwise(values))
