@@ -1,9 +1,9 @@
 """Seed 002, Figure 15: gains evaluated by pairs, directed search and clustering, by the number of queries.
 
 The seed's clustering is far below the others. With the (corrected) heuristic distance at the base prices it is not:
-boxes of up to 105 × 105 count as near, so that one cluster holds nearly all. It is where waste weighs 16 times more, and
-with the gain of two queries alone as the distance. All are counted without an index, as the seed's; ours evaluates a
-twentieth.
+boxes of up to 105 × 105 count as near, so that one cluster holds nearly all. It is where waste weighs 16 times more,
+and with the gain of two queries alone as the distance. All are counted without an index, as the seed's; ours evaluates
+a twentieth.
 """
 
 from __future__ import annotations

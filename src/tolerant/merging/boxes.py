@@ -97,22 +97,24 @@ def _search(units: Floats, worth: Floats, model: Model, least: float) -> Floats:
         middles[u] = 0.5 * (units[u, 1] + units[u, 3])
     by_low, by_middle = np.empty(n, np.int64), np.empty(n, np.int64)
     for left in range(n):
-        x1, m, touched = units[left, 0], 0, False
+        x1, m, touched, fresh = units[left, 0], 0, False, False
         again = False
         for u in range(left):
             again = again or units[u, 0] == x1
         if again:
             continue
         for right in range(n):
-            if units[right, 0] < x1 or worth[right] <= 0.0:
-                continue
-            _insert(by_low, m, lows, right)
-            _insert(by_middle, m, middles, right)
-            m += 1
-            touched = touched or units[right, 0] == x1
+            if units[right, 0] >= x1 and worth[right] > 0.0:
+                _insert(by_low, m, lows, right)
+                _insert(by_middle, m, middles, right)
+                m += 1
+                fresh = True
+                touched = touched or units[right, 0] == x1
             x2 = units[right, 2]
-            if not touched or (right + 1 < n and units[right + 1, 2] == x2):
+            # A box is tight: it has a unit at its left end, and one, the newest, at its right end.
+            if not (touched and fresh) or (right + 1 < n and units[right + 1, 2] == x2):
                 continue
+            fresh = False
             if not _promising(units, worth, by_middle, m, x1, x2, model):
                 continue
             best[3] = least
