@@ -104,58 +104,60 @@ def _along(boxes: Boxes, axis: int) -> Boxes:
 
 
 @compiled
-def _ranked(lows: Floats, highs: Floats) -> tuple[Floats, Integers, Integers]:
-    """The distinct cuts of an axis in order, as values, and the place of each box's low and high cut among them."""
-    n = len(lows)
-    order = np.argsort(np.concatenate((lows, highs)), kind="mergesort")  # stable: low cuts before high ones
-    cuts, low_place, high_place = np.empty(2 * n), np.empty(n, np.int64), np.empty(n, np.int64)
-    used, last_side = 0, -1
-    for at in order:
-        side = 0 if at < n else 1
-        value = lows[at] if side == 0 else highs[at - n]
-        if used == 0 or cuts[used - 1] != value or last_side != side:
+def _ranked(boxes: Floats, members: Integers, low: int) -> tuple[Floats, Integers]:
+    """The distinct cuts of an axis in order, as values, and the places of each box's low and high cut among them.
+
+    `low`: the column of the low ends. By insertion: groups are small, and their cells take n² steps anyway.
+    """
+    n = len(members)
+    order, places, cuts = np.empty(2 * n, np.int64), np.empty((n, 2), np.int64), np.empty(2 * n)
+    for k in range(2 * n):  # end k is the low (even) or high (odd) end of box k // 2
+        value, at = boxes[members[k // 2], low + 2 * (k % 2)], k
+        while at > 0:
+            other = order[at - 1]
+            held = boxes[members[other // 2], low + 2 * (other % 2)]
+            if held < value or (held == value and other % 2 <= k % 2):
+                break
+            order[at] = other
+            at -= 1
+        order[at] = k
+    used, side = 0, -1
+    for at in range(2 * n):
+        k = order[at]
+        value = boxes[members[k // 2], low + 2 * (k % 2)]
+        if used == 0 or cuts[used - 1] != value or side != k % 2:
             cuts[used] = value
             used += 1
-            last_side = side
-        if side == 0:
-            low_place[at] = used - 1
-        else:
-            high_place[at - n] = used - 1
-    return cuts[:used], low_place, high_place
+            side = k % 2
+        places[k // 2, k % 2] = used - 1
+    return cuts[:used], places
 
 
 @compiled
 def _region(boxes: Floats, members: Integers, table: Table) -> tuple[float, int]:
     """Size of the union of these boxes and the number of pieces; two dimensions, additive sizes."""
-    n = len(members)
-    if n == 1:
-        one = boxes[members[0]]
-        return measure(one[0], one[1], one[2], one[3], table), 1
-    chosen = boxes[members]
-    xs, left, right = _ranked(chosen[:, 0].copy(), chosen[:, 2].copy())
-    ys, below, above = _ranked(chosen[:, 1].copy(), chosen[:, 3].copy())
+    xs, across = _ranked(boxes, members, 0)
+    ys, up = _ranked(boxes, members, 1)
     labels = np.zeros((len(xs) - 1, len(ys) - 1), np.uint64)
-    for k in range(n):
+    for k in range(len(members)):
         word = mixed(np.uint64(k + 1))
-        for i in range(left[k], right[k]):
-            for j in range(below[k], above[k]):
+        for i in range(across[k, 0], across[k, 1]):
+            for j in range(up[k, 0], up[k, 1]):
                 labels[i, j] ^= word
     size, pieces = 0.0, 0
     until = np.zeros((2, len(ys)), np.int64)  # where the run that starts here ends, in this column and the last one
     for i in range(labels.shape[0]):
-        now, last = i % 2, 1 - i % 2
-        until[now, :] = 0
-        j = 0
-        while j < labels.shape[1]:
-            end = j + 1
-            while end < labels.shape[1] and labels[i, end] == labels[i, j]:
-                end += 1
-            if labels[i, j] != 0:
-                until[now, j] = end
-                size += measure(xs[i], ys[j], xs[i + 1], ys[end], table)
-                if not (i > 0 and until[last, j] == end and labels[i - 1, j] == labels[i, j]):
+        now, last, start = i % 2, 1 - i % 2, 0
+        for j in range(1, len(ys)):
+            until[now, j - 1] = 0
+            if j < labels.shape[1] and labels[i, j] == labels[i, start]:
+                continue
+            if labels[i, start] != 0:
+                size += measure(xs[i], ys[start], xs[i + 1], ys[j], table)
+                if not (i > 0 and until[last, start] == j and labels[i - 1, start] == labels[i, start]):
                     pieces += 1
-            j = end
+                until[now, start] = j
+            start = j
     return size, pieces
 
 

@@ -169,8 +169,11 @@ def enter(plan: Plan, model: Model, unit: int, found: Integers) -> tuple[int, Fl
 
 
 @compiled
-def neighbourhood(plan: Plan, model: Model, group: int, limit: int, found: Integers) -> tuple[Integers, Integers]:
-    """The units of the groups around a group, itself first, and the group of each (`specs/4-merging.md` §5.1).
+def neighbourhood(
+    plan: Plan, model: Model, group: int, limit: int, found: Integers
+) -> tuple[Integers, Integers, Integers]:
+    """The units of the groups around a group, the place of each one's group among these groups, and the groups, itself
+    first (`specs/4-merging.md` §5.1).
 
     Those groups whose union with it grows least beyond their own sizes, until `limit` units are in.
     """
@@ -192,19 +195,20 @@ def neighbourhood(plan: Plan, model: Model, group: int, limit: int, found: Integ
         growth[k] = joint_size(groups, group, found[k], model.table) - groups[group, SIZE] - groups[found[k], SIZE]
         if found[k] == group:
             growth[k] = -np.inf
-    units, of, taken = np.empty(2 * limit + members[group, UNITS], np.int64), np.empty(0, np.int64), 0
+    room = 2 * limit + members[group, UNITS]
+    units, start, chosen = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    taken, opened = 0, 0
     while taken < limit:
         k = int(np.argmin(growth))
         if growth[k] == np.inf or (taken > 0 and taken + members[found[k], UNITS] > 2 * limit):
             break
         growth[k] = np.inf
+        chosen[opened] = found[k]
         unit = members[found[k], HEAD]
         while unit >= 0:
             units[taken] = unit
+            start[taken] = opened
             taken += 1
             unit = plan.links[unit, AFTER]
-    units = units[:taken].copy()
-    of = np.empty(taken, np.int64)
-    for k in range(taken):
-        of[k] = plan.links[units[k], GROUP]
-    return units, of
+        opened += 1
+    return units[:taken], start[:taken], chosen[:opened]

@@ -45,7 +45,13 @@ def _routed(points: Floats, boxes: Floats) -> tuple[Integers, Integers]:
     extent = high - low
     scale = np.where(extent > 0, cells / np.where(extent > 0, extent, 1.0), 0.0)
     starts, listed = _laid_out(boxes, low, scale, cells)
-    return _find(points, boxes, low, scale, cells, starts, listed)
+    room = 2 * len(points)
+    while True:
+        rows, found = np.empty(room, np.int64), np.empty(room, np.int64)
+        count = int(_find(points, boxes, low, scale, cells, starts, listed, rows, found))
+        if count <= room:
+            return rows[:count].copy(), found[:count].copy()
+        room = count
 
 
 @compiled
@@ -76,22 +82,28 @@ def _laid_out(boxes: Floats, low: Floats, scale: Floats, cells: int) -> tuple[In
 
 @compiled
 def _find(
-    points: Floats, boxes: Floats, low: Floats, scale: Floats, cells: int, starts: Integers, listed: Integers
-) -> tuple[Integers, Integers]:
-    room = 2 * len(points) + 16
-    rows, found, count = np.empty(room, np.int64), np.empty(room, np.int64), 0
+    points: Floats,
+    boxes: Floats,
+    low: Floats,
+    scale: Floats,
+    cells: int,
+    starts: Integers,
+    listed: Integers,
+    rows: Integers,
+    found: Integers,
+) -> int:
+    """Write the pairs into `rows` and `found` as far as they have room; how many there are."""
+    count = 0
     for row in range(len(points)):
         x, y = points[row, 0], points[row, 1]
-        if not (np.isfinite(x) and np.isfinite(y)):
+        if not (abs(x) < np.inf and abs(y) < np.inf):
             continue
         cell = _cell(x, low[0], scale[0], cells) * cells + _cell(y, low[1], scale[1], cells)
         for at in range(starts[cell], starts[cell + 1]):
             k = listed[at]
             if boxes[k, 0] <= x and x <= boxes[k, 2] and boxes[k, 1] <= y and y <= boxes[k, 3]:
-                if count == room:
-                    rows, found = np.append(rows, np.empty_like(rows)), np.append(found, np.empty_like(found))
-                    room = len(rows)
-                rows[count] = row
-                found[count] = k
+                if count < len(rows):
+                    rows[count] = row
+                    found[count] = k
                 count += 1
-    return rows[:count].copy(), found[:count].copy()
+    return count

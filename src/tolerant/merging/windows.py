@@ -51,10 +51,9 @@ class Solver:
         Better: cheaper by more than `hysteresis` for each query that moves.
         """
         plan, model = self._plan, self._model
-        units, of = neighbourhood(plan, model, group, WINDOW, self._found)
+        units, start, groups = neighbourhood(plan, model, group, WINDOW, self._found)
         if not 2 <= len(units) <= LARGEST:
             return None
-        groups, start = np.unique(of, return_inverse=True)
         labels, cost, evaluated = search(start, plan.units[units], model, False, self._tries, key)
         self.evaluations += evaluated
         rows = plan.groups[groups]
@@ -63,7 +62,7 @@ class Solver:
         if not saved > TINY * before:
             return None
         target = _matched(plan.units[units, COUNT], start, labels, groups)
-        moved = float(plan.units[units[target[labels] != of], COUNT].sum())
+        moved = float(plan.units[units[target[labels] != groups[start]], COUNT].sum())
         if not saved > self._hysteresis * moved:
             return None
         serials = plan.members[groups, SERIAL]
