@@ -23,18 +23,16 @@ TRIES = 5_000
 """The most groups that are looked at: a query of hundreds of items has more than are worth the time."""
 
 
-def descended(problem: Problem, alpha: float) -> tuple[Integers, float]:
-    """The cheapest end of the descents from max-gain, min-cost and max-gain-relative, each repaired; and its cost."""
-    ends = []
-    for rule in (MAX_GAIN, MIN_COST, MAX_GAIN_RELATIVE):
-        owner = chosen(problem, rule, alpha, problem.weight, np.uint64(0)).owner
-        ends.append((owner, float(descend(problem, owner))))
-    return min(ends, key=lambda end: end[1])
+def started(problem: Problem, alpha: float) -> list[Integers]:
+    """The assignments of max-gain, min-cost and max-gain-relative, each repaired, the cheapest first."""
+    rules = (MAX_GAIN, MIN_COST, MAX_GAIN_RELATIVE)
+    plans = [chosen(problem, rule, alpha, problem.weight, np.uint64(0)) for rule in rules]
+    return [found.owner for found in sorted(plans, key=lambda found: found.cost)]
 
 
 def searched(problem: Problem, alpha: float) -> Integers:
     """Descent, then regrouping of two or three parts, until neither helps."""
-    owner, cost = descended(problem, alpha)
+    cost, owner = min(((float(descend(problem, start)), start) for start in started(problem, alpha)), key=_cost)
     tries = TRIES
     while tries > 0:
         found, tries = _regroup(problem, owner, cost, tries)
@@ -46,13 +44,18 @@ def searched(problem: Problem, alpha: float) -> Integers:
 
 def solved(problem: Problem, alpha: float) -> Integers:
     """The cheapest assignment of all; for at most `exact.LARGEST` items."""
-    owner, cost = descended(problem, alpha)
+    owner = started(problem, alpha)[0]
+    cost = descend(problem, owner)
     parts = rated_parts(problem, owner)
     improve(problem, Rated(_NONE, _NONE, _NONE), _price(problem, parts), cost, owner)
     return owner
 
 
 _NONE = np.zeros(0)
+
+
+def _cost(end: tuple[float, Integers]) -> float:
+    return end[0]
 
 
 def _price(problem: Problem, parts: Rated) -> float:
