@@ -147,14 +147,22 @@ def test_alpha_prefers_tight_aggregators():
     assert repairs[20.0] < repairs[0.0] / 2
 
 
-def test_plan_many_is_plan_one_by_one_with_what_is_impossible_in_its_place():
+@pytest.mark.parametrize("heuristic", HEURISTICS)
+def test_plan_many_is_plan_one_by_one_with_what_is_impossible_in_its_place(heuristic):
     rng = np.random.default_rng(4)
     network, dynamics = network_of(rng, ITEMS, 5), dynamics_of(rng, ITEMS, "correlated")
     queries = [Aggregate.over(f"q{k}", "sum", ITEMS[:k], 40.0) for k in range(1, 8)]
-    queries.append(Aggregate.over("tight", "sum", ITEMS, 1e-9))
-    found = plan_many(queries, network, dynamics, "min-cost")
-    assert found[:-1] == [plan(query, network, dynamics, "min-cost") for query in queries[:-1]]
+    queries += [Aggregate.over("top", "max", ITEMS, 2.0), Aggregate.over("tight", "sum", ITEMS, 1.5)]
+    queries.append(Aggregate.over("impossible", "sum", ITEMS, 1e-9))
+    found = plan_many(queries, network, dynamics, heuristic, alpha=0.5, seed=3)
+    possible = [
+        (query, made) for query, made in zip(queries, found, strict=True) if not isinstance(made, Unsatisfiable)
+    ]
+    assert len(possible) >= 8
+    for query, made in possible:
+        assert made == plan(query, network, dynamics, heuristic, alpha=0.5, seed=3)
     assert isinstance(found[-1], Unsatisfiable)
+    assert plan_many([], network, dynamics, heuristic) == []
 
 
 def test_large_networks_are_planned_on_those_that_matter():

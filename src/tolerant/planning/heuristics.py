@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
 from tolerant.kernels.random import key_of
 from tolerant.planning.allocation import level_of
 from tolerant.planning.arrays import SLACK, Integers
+from tolerant.planning.assembling import assembled, names_of, parts_of
 from tolerant.planning.assignment import rated_parts, total_cost
-from tolerant.planning.choosing import chosen
+from tolerant.planning.choosing import Batch, Chosen, Motion, chosen, chosen_many
 from tolerant.planning.dynamics import Dynamics
 from tolerant.planning.exact import LARGEST
 from tolerant.planning.greedy import GIVEN_BOUNDS, MAX_GAIN, MAX_GAIN_RELATIVE, MIN_COST, RANDOM
 from tolerant.planning.network import Network
 from tolerant.planning.plans import Part, Plan, Unsatisfiable
-from tolerant.planning.problem import Asked, asked
+from tolerant.planning.problem import EVERYONE, Asked, asked, effective_weights, impossible
 from tolerant.planning.search import searched, solved
 from tolerant.queries import Aggregate
 
@@ -69,16 +69,54 @@ def plan_many(
     """A plan for each query, in order; where none meets the bound the `Unsatisfiable` that says so stands in its place.
 
     Raises:
-        ValueError: a bad argument, naming the query.
+        ValueError: a bad argument, or a query that has no item, no tolerance, or an item without dynamics.
     """
     _check(heuristic, alpha)
+    queries = list(queries)
+    if heuristic in _RULES and len(network.aggregators) <= EVERYONE:
+        return _greedy_many(queries, network, dynamics, heuristic, float(alpha), seed)
     found: list[Plan | Unsatisfiable] = []
     for query in queries:
         try:
             found.append(_planned(asked(query, network, dynamics), network, dynamics, heuristic, float(alpha), seed))
-        except Unsatisfiable as impossible:
-            found.append(impossible)
+        except Unsatisfiable as no_plan:
+            found.append(no_plan)
     return found
+
+
+def _greedy_many(
+    queries: Sequence[Aggregate], network: Network, dynamics: Dynamics, heuristic: str, alpha: float, seed: int
+) -> list[Plan | Unsatisfiable]:
+    """All queries in one compiled call."""
+    weights = [effective_weights(query) for query in queries]
+    start = np.concatenate([[0], np.cumsum([len(some) for some in weights])]).astype(np.int64)
+    index = network.index
+    batch = Batch(
+        start,
+        np.array([weight for some in weights for weight in some.values()], np.float64),
+        dynamics.at(item for some in weights for item in some),
+        np.array([index.get(item, -1) for some in weights for item in some], np.int64),
+        np.array([query.within for query in queries], np.float64),
+        np.array([query.fn in ("min", "max") for query in queries], np.bool_),
+    )
+    motion = Motion(dynamics.sumdiff, dynamics.cosine)
+    many = chosen_many(
+        batch, motion, network.table, len(network.aggregators), _RULES[heuristic], alpha, _key(heuristic, seed)
+    )
+    owner, decided, bounds, floors, repairs, cost, tightest = (array.tolist() for array in many)
+    found: list[Plan | Unsatisfiable] = []
+    for q, (query, some) in enumerate(zip(queries, weights, strict=True)):
+        if tightest[q] > query.within * (1 + SLACK):
+            found.append(impossible(query, some, network))
+            continue
+        own = slice(start[q], start[q + 1])
+        parts = parts_of(some, network.aggregators, owner[own], decided[own], bounds[own], floors[own])
+        found.append(Plan(query, network, parts, cost[q], repairs[q], dynamics))
+    return found
+
+
+def _key(heuristic: str, seed: int) -> np.uint64:
+    return key_of(seed) if heuristic == "random" else np.uint64(0)
 
 
 def plan_with(query: Aggregate, network: Network, dynamics: Dynamics, item_bounds: Mapping[str, float]) -> Plan:
@@ -110,10 +148,12 @@ def plan_with(query: Aggregate, network: Network, dynamics: Dynamics, item_bound
     problem = ready.problem._replace(floors=floors)
     found = chosen(problem, GIVEN_BOUNDS, 0.0, limits, np.uint64(0))
     r = rated_parts(problem, found.owner)
-    bounds = np.bincount(found.owner, limits, minlength=r.slopes.size)
+    bounds = np.zeros(r.slopes.size)
+    np.add.at(bounds, found.owner, limits)
     used = r.slopes > 0
     cost = float((r.slopes[used] ** 3 / (bounds - r.offsets)[used] ** 2).sum())
-    return _assembled(ready, network, dynamics, found.owner, found.decided, bounds.tolist(), r.floors.tolist(), cost, 0)
+    given = Chosen(found.owner, found.decided, 0, bounds[found.owner], r.floors[found.owner], cost)
+    return assembled(ready, network, dynamics, given)
 
 
 def _check(heuristic: str, alpha: float) -> None:
@@ -131,19 +171,8 @@ def _planned(ready: Asked, network: Network, dynamics: Dynamics, heuristic: str,
         alpha = 0.0  # no floor is too large for a bound that is not divided
     rule = _RULES.get(heuristic)
     if rule is not None:
-        key = key_of(seed) if rule == RANDOM else np.uint64(0)
-        found = chosen(problem, rule, alpha, problem.weight, key)
-        return _assembled(
-            ready,
-            network,
-            dynamics,
-            found.owner,
-            found.decided,
-            found.bounds.tolist(),
-            found.floors.tolist(),
-            found.cost,
-            found.repairs,
-        )
+        found = chosen(problem, rule, alpha, problem.weight, _key(heuristic, seed))
+        return assembled(ready, network, dynamics, found)
     if heuristic == "search":
         owner = searched(problem, alpha)
     elif len(ready.weights) <= LARGEST:
@@ -161,13 +190,12 @@ def _divided(ready: Asked, network: Network, dynamics: Dynamics, owner: Integers
     problem = ready.problem
     parts = rated_parts(problem, owner)
     cost = total_cost(problem.extreme, problem.within, parts)
-    floors = parts.floors.tolist()
-    if problem.extreme:
-        bounds = [problem.within] * len(floors)
-    else:
+    bounds = np.full(parts.slopes.size, problem.within)
+    if not problem.extreme:
         level = level_of(parts.slopes, parts.floors, parts.offsets, problem.within)
-        bounds = np.maximum(parts.floors, parts.offsets + level * parts.slopes).tolist()
-    return _assembled(ready, network, dynamics, owner, owner, bounds, floors, cost, 0)
+        bounds = np.maximum(parts.floors, parts.offsets + level * parts.slopes)
+    found = Chosen(owner, owner, 0, bounds[owner], parts.floors[owner], cost)
+    return assembled(ready, network, dynamics, found)
 
 
 def _one_an_item(ready: Asked, network: Network, dynamics: Dynamics, heuristic: str) -> Plan:
@@ -184,47 +212,11 @@ def _one_an_item(ready: Asked, network: Network, dynamics: Dynamics, heuristic: 
         bounds = np.maximum(floors, level_of(shares, floors, nothing, problem.within) * shares)
     with np.errstate(divide="ignore"):
         cost = float((slopes**3 / bounds**2).sum())
-    names = _names(ready, network, holders)
+    names = names_of(ready, network)
     parts = tuple(
-        Part(name, {item: weight}, bound, floor)
-        for name, (item, weight), bound, floor in zip(
-            names, ready.weights.items(), bounds.tolist(), floors.tolist(), strict=True
+        Part(names[place], {item: weight}, bound, floor)
+        for place, (item, weight), bound, floor in zip(
+            holders.tolist(), ready.weights.items(), bounds.tolist(), floors.tolist(), strict=True
         )
     )
     return Plan(ready.query, network, parts, cost, 0, dynamics)
-
-
-def _names(ready: Asked, network: Network, places: Iterable[int]) -> list[str]:
-    if ready.rows is None:
-        return [network.aggregators[place] for place in places]
-    return [network.aggregators[ready.rows[place]] for place in places]
-
-
-def _assembled(
-    ready: Asked,
-    network: Network,
-    dynamics: Dynamics,
-    owner: Integers,
-    order: Integers,
-    bounds: Sequence[float],
-    floors: Sequence[float],
-    cost: float,
-    repairs: int,
-) -> Plan:
-    """The plan, its parts in the order in which they were chosen, each part's items in the query's."""
-    held: dict[int, dict[str, float]] = {}
-    first: dict[int, int] = {}
-    for (item, weight), place, turn in zip(ready.weights.items(), owner.tolist(), order.tolist(), strict=True):
-        if place not in held:
-            held[place], first[place] = {}, turn
-        held[place][item] = weight
-        if turn < first[place]:
-            first[place] = turn
-    places = sorted(held, key=first.__getitem__)
-    parts = tuple(
-        [
-            Part(name, MappingProxyType(held[place]), bounds[place], floors[place])
-            for name, place in zip(_names(ready, network, places), places, strict=True)
-        ]
-    )
-    return Plan(ready.query, network, parts, cost, repairs, dynamics)

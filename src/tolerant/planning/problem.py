@@ -14,7 +14,7 @@ from tolerant.planning.network import Network, Table
 from tolerant.planning.plans import Unsatisfiable
 from tolerant.queries import Aggregate
 
-_EVERYONE = 512
+EVERYONE = 512
 """Networks up to this size are taken whole: dropping aggregators that serve nothing of the query costs more."""
 
 STILLEST = 1e-6
@@ -75,7 +75,7 @@ def asked(query: Aggregate, network: Network, dynamics: Dynamics) -> Asked:
     extreme = query.fn in ("min", "max")
     rows = _rows(columns, network)
     count = len(network.aggregators) if rows is None else rows.size
-    apart, weight, motion, mixing, floors, tightest = _gather(
+    apart, weight, motion, mixing, floors, tightest = gather(
         np.array(list(weights.values())),
         places,
         dynamics.sumdiff,
@@ -88,7 +88,7 @@ def asked(query: Aggregate, network: Network, dynamics: Dynamics) -> Asked:
         extreme,
     )
     if tightest > query.within * (1 + SLACK):
-        raise _impossible(query, weights, network)
+        raise impossible(query, weights, network)
     return Asked(query, weights, Problem(apart, weight, motion, mixing, floors, query.within, extreme), rows)
 
 
@@ -97,7 +97,7 @@ _EVERYBODY = np.zeros(0, np.int64)
 
 def _rows(columns: Integers, network: Network) -> Integers | None:
     """The aggregators that serve anything of the query; None in a network so small that all are taken."""
-    if len(network.aggregators) <= _EVERYONE:
+    if len(network.aggregators) <= EVERYONE:
         return None
     table = network.table
     found = [table.holders[table.start[c] : table.start[c + 1]] for c in columns if c >= 0]
@@ -105,7 +105,7 @@ def _rows(columns: Integers, network: Network) -> Integers | None:
 
 
 @compiled
-def _gather(
+def gather(
     signed: Floats,
     places: Integers,
     sumdiff: Floats,
@@ -149,7 +149,8 @@ def _gather(
     return apart, weight, motion, mixing, floors, tightest
 
 
-def _impossible(query: Aggregate, weights: dict[str, float], network: Network) -> Unsatisfiable:
+def impossible(query: Aggregate, weights: dict[str, float], network: Network) -> Unsatisfiable:
+    """Why no plan meets the query's bound."""
     unserved = tuple(item for item in weights if network.tightest(item) == math.inf)
     if unserved:
         named = ", ".join(repr(item) for item in unserved)
