@@ -47,15 +47,14 @@ def corrected(bias: float, change: float, drift: float, ticks: int, smoothing: f
 
 
 @compiled
-def drawn(counts: Floats, sums: Floats, state: int, uniform: float) -> int:
-    """The next state: the first whose cumulative count exceeds `uniform` of the row's sum."""
-    target = uniform * sums[state]
+def drawn(counts: Floats, item: int, state: int, target: float) -> int:
+    """The next state: the first whose cumulative count exceeds `target`; counts of all items, [items, S, S]."""
     total = 0.0
-    for y in range(sums.size):
-        total += counts[state, y]
+    for y in range(counts.shape[2]):
+        total += counts[item, state, y]
         if total > target:
             return y
-    return state  # a row without counts
+    return state  # only by rounding
 
 
 @compiled

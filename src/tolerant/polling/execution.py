@@ -24,15 +24,16 @@ def restart(item: Record, spread: Floats, i: int) -> None:
 @compiled
 def execute(item: Record, chains: Chains, i: int, tick: int) -> None:
     """Run the chain on to `tick`; its draws depend on item and tick alone."""
-    half = chains.sums.shape[1] // 2
+    counts, sums = chains.counts, chains.sums
+    half = sums.shape[1] // 2
     for t in range(item.stepped + 1, tick + 1):
         if chains.spread.size > 0:
             item.drift += item.spacing * propagate(chains.counts[i], chains.sums[i], chains.spread[i])
             continue
         state = item.running
-        if chains.sums[i, state] > 0.0:
+        if sums[i, state] > 0.0:
             uniform = (bits_at(item.key, np.uint64(t)) >> np.uint64(11)) * 2.0**-53
-            state = drawn(chains.counts[i], chains.sums[i], state, uniform)
+            state = drawn(counts, i, state, uniform * sums[i, state])
             item.running = state
         item.drift += item.spacing * (state - half)
     item.stepped = max(item.stepped, tick)

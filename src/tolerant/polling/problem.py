@@ -44,27 +44,20 @@ def referred(queries: Iterable[Aggregate]) -> dict[str, int]:
 def queries_of(queries: Sequence[Aggregate], index: Mapping[str, int], scale: float = 1.0) -> tuple[Records, Links]:
     """The queries as records and their links to the items of `index`; each `within` counts `scale` times."""
     table = np.zeros(len(queries), QUERY)
-    items, weights, own = [], [], []
-    place = 0
-    for record, query in zip(table, queries, strict=True):
-        terms = coefficients(query)
-        within = query.within * scale
-        factors = np.array(list(terms.values()), np.float64)
-        items.append(np.array([index[item] for item in terms], np.int32))
-        weights.append(factors)
-        own.append(shares(factors, within) if query.fn in ("sum", "avg") else np.full(len(factors), within))
-        record["start"], record["stop"] = place, place + len(terms)
-        record["kind"], record["required"] = _KINDS[query.fn], query.fidelity
-        record["within"], record["bound"] = within, within * ROUNDING
-        place += len(terms)
+    terms = [coefficients(query) for query in queries]
+    sizes = np.array([len(term) for term in terms], np.int64)
+    table["stop"] = np.cumsum(sizes)
+    table["start"] = table["stop"] - sizes
+    table["kind"] = [_KINDS[query.fn] for query in queries]
+    table["required"] = [query.fidelity for query in queries]
+    table["within"] = [query.within * scale for query in queries]
+    table["bound"] = table["within"] * ROUNDING
+    items = np.array([index[item] for term in terms for item in term], np.int32)
+    weights = np.array([weight for term in terms for weight in term.values()], np.float64)
+    owner = np.repeat(np.arange(len(queries)), sizes)
+    own = np.where(table["kind"][owner] == LINEAR, shares(weights, table["within"], owner), table["within"][owner])
     ordered = np.flatnonzero((table["kind"] == MIN) | (table["kind"] == MAX))
-    links = Links(
-        np.concatenate([np.zeros(0, np.int32), *items]),
-        np.concatenate([np.zeros(0), *weights]),
-        np.concatenate([np.zeros(0), *own]),
-        ordered,
-    )
-    return table, links
+    return table, Links(items, weights, own, ordered)
 
 
 def start_feedback(queries: Records, safety: float | None, gamma: float) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.polling.arrays import Floats
+from tolerant.polling.arrays import Floats, Integers
 
 
-def shares(weights: Floats, within: float) -> Floats:
-    """One bound for each weight (none is 0); Σ |weight|·bound = within.
+def shares(weights: Floats, within: Floats, owner: Integers) -> Floats:
+    """One bound for each weight (none is 0), which is of query number `owner`; Σ |weight|·bound = within of the query.
 
-    >>> shares(np.array([1.0, 2.0, 5.0]), 80.0).tolist()
+    >>> shares(np.array([1.0, 2.0, 5.0]), np.array([80.0]), np.array([0, 0, 0])).tolist()
     [35.0, 15.0, 3.0]
     """
     size = np.abs(weights)
-    if len(size) <= 1:
-        return within / size
-    total = size.sum()
-    return (total - size) / total * within / (size * (len(size) - 1))
+    total = np.bincount(owner, size, len(within))[owner]
+    others = np.bincount(owner, minlength=len(within))[owner] - 1
+    alone = within[owner] / size
+    return np.where(others > 0, (total - size) / total * within[owner] / (size * np.maximum(others, 1)), alone)
