@@ -172,7 +172,10 @@ def test_a_server_that_is_not_there_is_a_failure():
 def stream_log():
     log = MemoryLog()
     stream = Stream(
-        "quotes", (Column("symbol", "STRING"), Column("price", "DOUBLE")), ("symbol",), options=StreamOptions(tick=50_000)
+        "quotes",
+        (Column("symbol", "STRING"), Column("price", "DOUBLE")),
+        ("symbol",),
+        options=StreamOptions(tick=50_000),
     )
     row = {"kind": "stream", "key": "quotes", "request": "", "text": "", "body": encode(CreateStream(stream))}
     log.append("queries", pa.RecordBatch.from_pylist([row], STATEMENTS))
@@ -237,8 +240,8 @@ def test_a_path_names_one_number(path, document, number):
 @pytest.mark.parametrize(
     ("path", "document"),
     [
-        ("$.a", {}), ("$.a", [1]), ("$[3]", [1]), ("$", True), ("$", None), ("$", "one"), ("$", float("inf")), ("$", []),
-        ("$", "1e999"),
+        ("$.a", {}), ("$.a", [1]), ("$[3]", [1]), ("$", True), ("$", None), ("$", "one"), ("$", float("inf")),
+        ("$", []), ("$", "1e999"),
     ],
 )  # fmt: skip
 def test_what_is_no_finite_number_is_refused(path, document):

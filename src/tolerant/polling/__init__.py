@@ -10,6 +10,7 @@ from tolerant.polling.answers import PolledAnswer
 from tolerant.polling.chain import Chain
 from tolerant.polling.choose import choose
 from tolerant.polling.poller import Poller
+from tolerant.polling.products import Products
 from tolerant.polling.simulate import Run, Windows, simulate
 
-__all__ = ["Chain", "PolledAnswer", "Poller", "Run", "Windows", "choose", "simulate"]
+__all__ = ["Chain", "PolledAnswer", "Poller", "Products", "Run", "Windows", "choose", "simulate"]

@@ -30,7 +30,7 @@ def carried(old: Parts, new: Parts) -> None:
     for before, after in zip(old_chains, chains, strict=True):
         if after.size:
             after[to] = before[of]
-    _rescale(items, chains, old_items["spacing"][of], to)
+    rescale(items, chains, old_items["spacing"][of], to)
     for before, after in zip(old_window, window, strict=True):
         if after.size and before.size:
             after[to] = before[of]
@@ -69,7 +69,7 @@ def _carry_rows(old_names: Sequence[tuple[str, int]], old: Rows, names: Sequence
             new.table["z"][k] = old.table["z"][known[name]]
 
 
-def _rescale(items: Records, chains: Chains, before: Floats, which: Integers) -> None:
+def rescale(items: Records, chains: Chains, before: Floats, which: Integers) -> None:
     """Read every state of a chain whose spacing changed as the nearest one of the new spacing."""
     size = chains.sums.shape[1]
     half = size // 2

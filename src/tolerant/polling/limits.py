@@ -6,7 +6,7 @@ import numpy as np
 
 from tolerant.kernels.compiled import compiled
 from tolerant.polling.arrays import Floats, Integers, Records
-from tolerant.polling.risk import Rows, index, unmark
+from tolerant.polling.risk import Rows, index, press, unmark
 
 
 @compiled
@@ -33,7 +33,8 @@ def trim(
         elif age >= 2 * items[i].cap:
             worth[i] = 1e300 * (1.0 + age / 1e9)
         elif by_risk:
-            worth[i] = min(index(rows, items[i], i, tick, pressure), 1e299)
+            press(rows, i, pressure)
+            worth[i] = min(index(items[i], pressure[i], tick), 1e299)
         else:
             worth[i] = min(abs(items[i].predicted) * items[i].reach, 1e299)
     spent = 0

@@ -12,13 +12,22 @@ from numpy.typing import NDArray
 
 from tolerant.polling.answers import PolledAnswer, values_of
 from tolerant.polling.arrays import Chains, Links, Records, Window
-from tolerant.polling.carry import carried
+from tolerant.polling.carry import carried, rescale
 from tolerant.polling.execution import advance
 from tolerant.polling.feedback import end_window
 from tolerant.polling.learning import give_up, take
 from tolerant.polling.options import PUSHES, Options
-from tolerant.polling.problem import fresh_items, fresh_window, queries_of, referred, set_bounds, start_feedback
+from tolerant.polling.problem import (
+    coefficients,
+    fresh_items,
+    fresh_window,
+    queries_of,
+    referred,
+    set_bounds,
+    start_feedback,
+)
 from tolerant.polling.risk import Rows, refresh, rows_of, widen
+from tolerant.polling.shares import shares
 from tolerant.polling.tick import RISK, close, decide, mark_due
 from tolerant.polling.together import Together, nothing_together
 from tolerant.queries import Aggregate
@@ -261,6 +270,40 @@ class Poller:
             old.fidelity if fidelity is None else fidelity,
         )
         self._arrange([new if query.name == name else query for query in self.queries])
+
+    def replace(self, query: Aggregate) -> None:
+        """Put a query in the place of the one of the same name, for instance products at newly held values.
+
+        Weights that only change in size are changed in place; what was learned and the feedback are kept.
+        """
+        self._require(query.name)
+        old = self._queries[query.name]
+        if (query.fn, query.within, query.fidelity) == (old.fn, old.within, old.fidelity) and (
+            coefficients(query).keys() == coefficients(old).keys()
+        ):
+            record = self._table[list(self._queries).index(query.name)]
+            self._links.weights[record["start"] : record["stop"]] = list(coefficients(query).values())
+            self._queries[query.name] = query
+            self._weigh(record)
+        else:
+            self._arrange([query if each.name == query.name else each for each in self.queries])
+
+    def _weigh(self, record: Any) -> None:
+        """Make anew what follows from a query's weights: its items' shares and reach, its row's sums."""
+        span = slice(int(record["start"]), int(record["stop"]))
+        size = span.stop - span.start
+        within = np.array([record["within"]])
+        self._links.shares[span] = shares(self._links.weights[span], within, np.zeros(size, np.int64))
+        before = self._items["spacing"].copy()
+        set_bounds(self._items, self._table, self._links, self.options.states)
+        rescale(self._items, self._chains, before, np.arange(len(self._items)))
+        # Rows keep a copy of the weights by item; one query's part of it is not worth finding.
+        table = self._rows.table
+        chosen = self._table if self._settings.chooser == RISK else self._table[:0]
+        self._rows = rows_of(chosen, self._links, len(self._items))
+        self._rows.table["z"] = table["z"]
+        if self._now is not None:
+            refresh(self._rows, self._items, self._now)
 
     def _arrange(self, queries: list[Aggregate]) -> None:
         """Make the arrays for these queries, with everything that is known carried over."""

@@ -16,14 +16,8 @@ from tolerant.kernels.compiled import compiled
 from tolerant.polling.arrays import LINEAR, ROUNDING, Floats, Indices, Integers, Links, Record, Records
 
 FIRST_Z = 1.6
-_LEAST, _MOST = 0.3, 6.0
-_PACE = 0.01
 _STRICTEST = 0.9999
 """Fidelity 1 has no finite z."""
-ALONG = 0.3
-"""Items of a server that is asked anyway come along from this part of the chosen one's index on."""
-REFRESH = 64
-"""Ticks after which the running sums are made anew, so that rounding never adds up."""
 
 
 ROW = np.dtype(
@@ -55,20 +49,20 @@ class Rows(NamedTuple):
 
 def rows_of(queries: Records, links: Links, n_items: int) -> Rows:
     """The rows of the queries: one a linear query, one for each item of a min or max (its share of the risk)."""
-    heads: list[tuple[int, int, float, float]] = []
-    for query in queries:
-        start, stop, within = int(query["start"]), int(query["stop"]), float(query["within"])
-        risk = 1.0 - min(float(query["required"]), _STRICTEST)
-        if within == 0.0 or start == stop:
-            continue
-        if query["kind"] == LINEAR:
-            heads.append((start, stop, within, risk))
-        else:
-            heads.extend((k, k + 1, within, risk / (stop - start)) for k in range(start, stop))
-    table = np.zeros(len(heads), ROW)
-    for row, (start, stop, within, risk) in zip(table, heads, strict=True):
-        row["start"], row["stop"], row["scale"], row["z"] = start, stop, 1.0 / risk, FIRST_Z
-        row["bound"], row["half"] = (within * ROUNDING) ** 2, within**2 / 2
+    sizes = queries["stop"] - queries["start"]
+    used = (queries["within"] > 0) & (sizes > 0)
+    whole = queries["kind"] == LINEAR
+    repeats = np.where(used, np.where(whole, 1, sizes), 0)
+    owner = np.repeat(np.arange(len(queries)), repeats)
+    number = np.arange(len(owner)) - (np.cumsum(repeats) - repeats)[owner]  # of the row within its query
+    table = np.zeros(len(owner), ROW)
+    table["start"] = queries["start"][owner] + number
+    table["stop"] = np.where(whole[owner], queries["stop"][owner], table["start"] + 1)
+    table["bound"] = (queries["within"][owner] * ROUNDING) ** 2
+    table["half"] = queries["within"][owner] ** 2 / 2
+    risk = 1.0 - np.minimum(queries["required"][owner], _STRICTEST)
+    table["scale"] = np.where(whole[owner], 1, sizes[owner]) / risk
+    table["z"] = FIRST_Z
     return _linked(table, links, n_items)
 
 
@@ -129,20 +123,26 @@ def unmark(rows: Rows, items: Records, item: int, tick: int) -> None:
 
 
 @compiled
-def index(rows: Rows, item: Record, i: int, tick: int, pressure: Floats) -> float:
-    """What a pull of the item is worth, per cost. `pressure` remembers its sum over the rows, NaN where not known.
+def press(rows: Rows, i: int, pressure: Floats) -> None:
+    """Sum up what an item's variance is to its rows, (w·z/within)², unless that is known already (NaN: it is not)."""
+    if not math.isnan(pressure[i]):
+        return
+    table, weights, total = rows.table, rows.item_weights, 0.0
+    for k in range(rows.item_start[i], rows.item_start[i + 1]):
+        row = table[rows.item_rows[k]]
+        part = weights[k] * row.z
+        total += part * part / row.half
+    pressure[i] = total
 
-    The factor age is what makes pulls fewest: the best intervals have equal w²·ρ·m², not equal w²·ρ·m.
+
+@compiled
+def index(item: Record, pressure: float, tick: int) -> float:
+    """What a pull of the item is worth, per cost.
+
+    The second factor age is what makes pulls fewest: the best intervals have equal w²·ρ·m², not equal w²·ρ·m.
     """
-    if math.isnan(pressure[i]):
-        total = 0.0
-        for k in range(rows.item_start[i], rows.item_start[i + 1]):
-            row = rows.table[rows.item_rows[k]]
-            part = rows.item_weights[k] * row.z
-            total += part * part / row.half
-        pressure[i] = total
     age = tick - item.last
-    return item.variance * age * age * pressure[i] / item.cost
+    return item.variance * age * age * pressure / item.cost
 
 
 @compiled
@@ -154,7 +154,8 @@ def choose_risk(
     if server_items.size > 0:
         for i in range(len(items)):
             if items[i].marked:
-                worth = index(rows, items[i], i, tick, pressure)
+                press(rows, i, pressure)
+                worth = index(items[i], pressure[i], tick)
                 take_along(rows, items, i, worth, tick, pressure, server_start, server_items)
     correlated = correlation.size > 0
     table = rows.table
@@ -168,7 +169,9 @@ def choose_risk(
             for k in range(row.start, row.stop):
                 i = rows.items[k]
                 if open_to_pull(items[i], tick):
-                    worth = index(rows, items[i], i, tick, pressure)
+                    if math.isnan(pressure[i]):
+                        press(rows, i, pressure)
+                    worth = index(items[i], pressure[i], tick)
                     if worth > best:
                         best, found = worth, i
             if found < 0:
@@ -196,8 +199,10 @@ def take_along(
         return
     for k in range(server_start[server], server_start[server + 1]):
         i = server_items[k]
-        if open_to_pull(items[i], tick) and index(rows, items[i], i, tick, pressure) >= 0.3 * worth:
-            mark(rows, items, i, tick)
+        if open_to_pull(items[i], tick):
+            press(rows, i, pressure)
+            if index(items[i], pressure[i], tick) >= 0.3 * worth:
+                mark(rows, items, i, tick)
 
 
 @compiled

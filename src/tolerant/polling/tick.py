@@ -94,7 +94,7 @@ def close(rows: Rows, items: Records, together: Together, settings: Settings, ti
     """The end of a tick after its pulls, but for the feedback."""
     if settings.chooser == 5:
         settle(rows, items, tick, together.correlation)
-        if tick % 64 == 0:
+        if tick % 64 == 0:  # so that rounding never adds up
             refresh(rows, items, tick)
     if together.points.size > 0 and tick % 30 == 0:
         compare(together, tick, settings.max_interval)

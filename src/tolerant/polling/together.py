@@ -12,8 +12,6 @@ from tolerant.polling.arrays import Floats, Integers
 
 STRIDE = 30
 """Ticks of a change that is compared between items."""
-_SHRINK = 5.0
-"""Changes that "not correlated" is believed beforehand."""
 
 
 class Together(NamedTuple):
@@ -51,7 +49,10 @@ def remember(together: Together, item: int, before: float, value: float, last: i
 
 @compiled
 def compare(together: Together, tick: int, max_interval: int) -> None:
-    """Take in the newest change that is known of every item: those pulled since, and they all should be."""
+    """Take in the newest change that is known of every item: those pulled since, and they all should be.
+
+    Correlations are shrunk as if 25 changes had shown none.
+    """
     k = (tick - max_interval) // 30
     slots = together.points.shape[0]
     if k < 1:
@@ -74,6 +75,6 @@ def compare(together: Together, tick: int, max_interval: int) -> None:
             if i == j:
                 together.correlation[i, j] = 1.0
             elif both > 0.0:
-                together.correlation[i, j] = together.covariance[i, j] / both * known / (known + 5.0)
+                together.correlation[i, j] = together.covariance[i, j] / both * known / (known + 25.0)
             else:
                 together.correlation[i, j] = 0.0

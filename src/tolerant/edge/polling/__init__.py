@@ -1,8 +1,8 @@
 """Asks web servers for the items that a poller wants, and feeds what comes back into the log.
 
 `Endpoint` says where an item is to be found and how its value is read from the answer; `HttpPoller` asks, tick by
-tick, for what `tolerant.polling.Poller` says is due. A server that is slow, fails or talks nonsense makes its items old,
-never wrong, and holds up no other. Needs the extra `http`: `pip install 'tolerant[http]'`.
+tick, for what `tolerant.polling.Poller` says is due. A server that is slow, fails or talks nonsense makes its items
+old, never wrong, and holds up no other. Needs the extra `http`: `pip install 'tolerant[http]'`.
 
     import asyncio
     from tolerant.edge.polling import Endpoint, HttpPoller, LogSink

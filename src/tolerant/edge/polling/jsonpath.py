@@ -29,7 +29,9 @@ class JsonPath:
             if step["place"] is not None:
                 self._steps.append(int(step["place"]))
             else:
-                self._steps.append(next(part for part in (step["name"], step["single"], step["double"]) if part is not None))
+                self._steps.append(
+                    next(part for part in (step["name"], step["single"], step["double"]) if part is not None)
+                )
             at = step.end()
 
     def number(self, document: object, key: Mapping[str, str] | None = None) -> float:

@@ -1,9 +1,9 @@
 """What can come of a request.
 
-    Values      the items' values
-    Unchanged   none has changed (304)
-    Failed      nothing can be said: a timeout, an error, nonsense
-    Suspended   the server wants to be left alone for a while (429 or 503 with Retry-After)
+Values      the items' values
+Unchanged   none has changed (304)
+Failed      nothing can be said: a timeout, an error, nonsense
+Suspended   the server wants to be left alone for a while (429 or 503 with Retry-After)
 """
 
 from __future__ import annotations

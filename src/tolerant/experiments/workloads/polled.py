@@ -142,3 +142,13 @@ def measured(
     )
     run = simulate(trace, queries, chooser, seed=seed, **options)  # type: ignore[arg-type]
     return run, outcome(run)
+
+
+def means(
+    rows: Sequence[Mapping[str, float | int | str]], by: Sequence[str], of: str
+) -> dict[tuple[float | int | str, ...], float]:
+    """The mean of column `of` over the rows (of different seeds) that agree in the columns `by`."""
+    found: dict[tuple[float | int | str, ...], list[float]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in by), []).append(float(row[of]))
+    return {key: float(np.mean(values)) for key, values in found.items()}

@@ -1,0 +1,87 @@
+"""Beyond seed 001: asking by the risk of a violation, against the seed's choosers and fixed periods (§5.1, §5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tolerant.experiments.harness.experiment import Chart, Experiment, Row, Verdict
+from tolerant.experiments.workloads.polled import fixed_period, means, measured, polled_trace, portfolios
+
+TRACES = ("walk", "momentum", "stock", "reverting")
+JUDGED = ("walk", "momentum", "stock")
+METHODS: dict[str, tuple[str, dict[str, bool]]] = {
+    "max": ("max", {}),
+    "positive-negative": ("positive-negative", {}),
+    "per-item": ("per-item", {}),
+    "risk": ("risk", {}),
+    "risk with forecast": ("risk", {"forecast": True}),
+    "ideal-push": ("ideal-push", {}),
+    "least-push": ("least-push", {}),
+}
+AT_MOST = 0.65
+
+
+def grid(quick: bool) -> list[Row]:
+    """Traces × tolerances × fidelities × seeds."""
+    bounds, asked = ([2400], [0.98]) if quick else ([1800, 2400, 3000, 5400], [0.9, 0.98, 0.99])
+    return [
+        {"trace": t, "within": b, "fidelity": f, "seed": seed, "queries": 500, "ticks": 3000}
+        for t in TRACES
+        for b in bounds
+        for f in asked
+        for seed in range(3 if quick else 5)
+    ]
+
+
+def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
+    """Pulls per item, mean fidelity, and that of the worst 5 % of queries."""
+    seed = int(parameters["seed"])
+    rows: list[Row] = []
+    for method, (chooser, options) in METHODS.items():
+        _, found = measured(parameters, chooser, seed, **options)
+        rows.append({**parameters, "method": method, **_told(found)})
+    rows.append({**parameters, "method": "fixed period, by hand", **_told(_by_hand(parameters, seed))})
+    return rows
+
+
+def _told(found: Mapping[str, float]) -> Row:
+    return {"pulls": found["pulls"], "delivered": found["fidelity"], "worst": found["worst"]}
+
+
+def _by_hand(parameters: Mapping[str, float | int | str], seed: int) -> dict[str, float]:
+    """The longest period that gives the fidelity asked for in the mean, known only afterwards."""
+    trace = polled_trace(str(parameters["trace"]), int(parameters["ticks"]), seed=seed)
+    asked = float(parameters["fidelity"])
+    queries = portfolios(int(parameters["queries"]), float(parameters["within"]), asked, seed=seed)
+    low, high = 1, 400
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fixed_period(trace, queries, middle)["fidelity"] >= asked else (low, middle)
+    return fixed_period(trace, queries, low)
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Risk must need at most 0.65 of max's pulls at 2400 and 0.98 on walk, momentum and stock, at no lower fidelity."""
+    at = [row for row in rows if row["within"] == 2400 and row["fidelity"] == 0.98]
+    pulls, got, worst = (means(at, ["trace", "method"], name) for name in ("pulls", "delivered", "worst"))
+    held = all(
+        pulls[t, "risk"] <= AT_MOST * pulls[t, "max"] and got[t, "risk"] >= got[t, "max"] and got[t, "risk"] >= 0.98
+        for t in JUDGED
+    )
+    told = "; ".join(
+        f"{t}: {pulls[t, 'risk'] / pulls[t, 'max']:.2f} of max's pulls, {got[t, 'risk']:.3f} (worst 5 %: "
+        f"{worst[t, 'risk']:.3f}) against {got[t, 'max']:.3f} ({worst[t, 'max']:.3f}), with forecast "
+        f"{pulls[t, 'risk with forecast'] / pulls[t, 'max']:.2f}"
+        for t in dict.fromkeys(key[0] for key in pulls)
+    )
+    return Verdict(held, told)
+
+
+EXPERIMENT = Experiment(
+    figure="specs/2-polling.md §5.1 (beyond seed 001)",
+    claim="asking by risk needs at most 0.65 of max's pulls on walk, momentum and stock, at no lower fidelity",
+    grid=grid,
+    measure=measure,
+    judge=judge,
+    chart=Chart(x="delivered", y="pulls", series="method", panel="trace", x_label="fidelity", y_label="pulls per item"),
+)
