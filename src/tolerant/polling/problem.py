@@ -36,8 +36,10 @@ def referred(queries: Iterable[Aggregate]) -> dict[str, int]:
         if query.name in names:
             raise ValueError(f"queries must have different names, got {query.name!r} twice")
         names.add(query.name)
-        for item in coefficients(query):
-            index.setdefault(item, len(index))
+        if query.fn != "count":
+            for item, weight in query.weights.items():
+                if weight != 0.0:
+                    index.setdefault(item, len(index))
     return index
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from tolerant.polling.tick import RISK, close, decide
 from tolerant.polling.together import Together, nothing_together
 from tolerant.polling.window import count_within
 from tolerant.queries import Aggregate
-from tolerant.traces import Trace
+
+if TYPE_CHECKING:
+    from tolerant.traces import Trace  # loads Arrow, which nothing here needs
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ def simulate(
     a pull, by item, 1 where missing. servers: the server of an item; those of one server share a request.
     request_cost: of each request, on top. limit, server_limits: most pulls in a tick. history: keep fidelity by window.
 
+    >>> from tolerant.traces import Trace
     >>> trace = Trace(["a"], [[0.7 * t] for t in range(1000)])
     >>> run = simulate(trace, [Aggregate("double", "sum", {"a": 2}, within=10)], safety=1.0)
     >>> run.pulls, run.fidelity
