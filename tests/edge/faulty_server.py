@@ -59,7 +59,7 @@ class FaultyServer:
         if fault == "nan":
             return web.Response(text='{"price": NaN}', content_type="application/json")
         if fault == "huge":
-            return web.Response(text="[" + "1," * 2_000_000 + "1]")
+            return web.Response(text="[" + "1," * 600_000 + "1]")
         if fault == "drop":
             request.transport.close()
             return web.Response()

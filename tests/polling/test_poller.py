@@ -33,7 +33,9 @@ def total(items, within=3.0, fidelity=0.9, name="total"):
     return Aggregate.over(name, "sum", items, within, fidelity)
 
 
-@pytest.mark.parametrize("options", [{"forecast": True}, {"correlated": True}, {"limit": 1}])
+@pytest.mark.parametrize(
+    "options", [{"forecast": True}, {"correlated": True}, {"limit": 1}, {"calibrated": True, "window": 20}]
+)
 def test_it_does_what_a_simulation_does_with_risks_options_too(options):
     trace = walk(ticks=200)
     queries = [total(trace.items), total(trace.items[:2], 2.0, name="two")]
@@ -342,3 +344,13 @@ def test_intermediate_values_must_be_one_a_tick():
         poller.pulled("x", 1.0, 3, [1.0])
     poller.pulled("x", 4.0, 3, [2.0, 3.0, 4.0])
     assert poller.held("x") == (4.0, 3)
+
+
+def test_calibration_mends_what_a_normal_model_promises_too_much():
+    rng = np.random.default_rng(7)
+    steps = rng.normal(0, 0.1, (4000, 3)) + (rng.random((4000, 3)) < 0.05) * rng.normal(0, 3, (4000, 3))
+    trace = Trace("abc", np.cumsum(steps, axis=0))
+    queries = [total("abc", 3.0, 0.97)]
+    plain, calibrated = (simulate(trace, queries, "risk", calibrated=c).fidelity["total"] for c in (False, True))
+    assert plain < 0.97 <= calibrated + 0.01
+    assert calibrated > plain

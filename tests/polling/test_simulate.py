@@ -231,6 +231,7 @@ def test_push_is_never_wrong(problem, least):
         ({"estimate": "hopeful"}, "estimate"),
         ({"execution": "later"}, "execution"),
         ({"forecast": True}, "forecast"),
+        ({"calibrated": True}, "calibrated"),
         ({"forgetting": 1}, "forgetting"),
         ({"costs": {"i0": 0}}, "costs"),
         ({"request_cost": -1}, "request_cost"),

@@ -15,7 +15,7 @@ SETTLED = 1000
 
 def grid(quick: bool) -> list[Row]:
     """Tolerance 2400, fidelity 0.98, on stock prices."""
-    size: Row = {"trace": "stock", "queries": 200 if quick else 500, "ticks": 3000, "within": 2400, "fidelity": 0.98}
+    size: Row = {"trace": "stock", "queries": 500, "ticks": 3000, "within": 2400, "fidelity": 0.98}
     return [{"seed": seed, **size} for seed in range(3 if quick else 5)]
 
 

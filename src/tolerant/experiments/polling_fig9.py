@@ -19,12 +19,12 @@ JUDGED = ("walk", "stock")
 
 def grid(quick: bool) -> list[Row]:
     """Traces × tolerances × seeds."""
-    size: Row = {"queries": 200 if quick else 500, "ticks": 2000 if quick else 3000, "fidelity": 0.98}
+    size: Row = {"queries": 300 if quick else 500, "ticks": 3000, "fidelity": 0.98}
     return [
         {"trace": trace, "within": within, "seed": seed, **size}
-        for trace in TRACES
+        for trace in ((*JUDGED, "reverting") if quick else TRACES)
         for within in (2400, 5400)
-        for seed in range(2 if quick else 5)
+        for seed in range(3 if quick else 5)
     ]
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from tolerant.polling.exact import choose_exact
 from tolerant.polling.options import MODELS, Options
-from tolerant.polling.problem import queries_of, referred, start_feedback
-from tolerant.polling.tick import choose_by
+from tolerant.polling.problem import fresh_items, queries_of, referred, set_bounds, start_feedback
+from tolerant.polling.tick import mark_predicted
 from tolerant.queries import Aggregate
 
 _STATELESS = ("all", "per-item", "positive-negative", "max", "exact", "max-over", "max-repeated")
@@ -46,16 +46,13 @@ def choose(
     if chooser == "exact":
         marked = choose_exact(table, links, held, moved, options.charges(names))
     else:
-        marked = np.zeros(len(names), np.bool_)
-        reach = np.bincount(links.items, np.abs(links.weights) * _linear(table), len(names)).astype(np.float64)
-        if len(names):
-            code, hint = MODELS[chooser], np.zeros(1, np.int64)
-            choose_by(table, links, held, moved, reach, code, float(pull_ratio), hint, marked)
+        items, _ = fresh_items(names, options.states, 0, propagate=False)
+        set_bounds(items, table, links, options.states)
+        items["value"], items["predicted"] = held, moved
+        if names:
+            mark_predicted(table, links, items, MODELS[chooser], float(pull_ratio), np.zeros(1, np.int64), 0)
+        marked = items["marked"]
     return {name for name, pulled in zip(names, marked, strict=True) if pulled}
-
-
-def _linear(table: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.repeat(table["kind"] == 0, table["stop"] - table["start"])
 
 
 def _numbers(

@@ -60,4 +60,6 @@ def end_window(
         means[source - 1] = (good.mean() - unseen) / counted
         for q in range(good.size if settings.feedback == source else 0):
             adjust(queries[q], (good[q] - unseen) / counted, settings.learning_rate)
+            if settings.chooser == 5:  # calibration only ever tightens: "risk" gives slack away by itself
+                queries[q].safety = min(queries[q].safety, 1.0)
     clear(window)

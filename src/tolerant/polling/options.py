@@ -48,6 +48,7 @@ class Options:
     execution: str = "drawn"
     forecast: bool = False
     correlated: bool = False
+    calibrated: bool = False
     forgetting: float = 0.0
     costs: Mapping[str, float] | None = None
     servers: Mapping[str, str] | None = None
@@ -88,22 +89,28 @@ class Options:
         known = (*MODELS, *PUSHES)
         if self.chooser not in known:
             raise ValueError(f"chooser must be one of {', '.join(known)}, got {self.chooser!r}")
-        for name in ("forecast", "correlated"):
+        for name in ("forecast", "correlated", "calibrated"):
             if getattr(self, name) and self.chooser != "risk":
                 raise ValueError(f'{name} needs chooser="risk", got {self.chooser!r}')
         if self.chooser in ("every-tick", *PUSHES) and (self.limit is not None or self.server_limits):
             raise ValueError(f"limit is not for chooser {self.chooser!r}, which pulls what it must")
 
+    @property
+    def first_safety(self) -> float:
+        """The safety factor that every query starts with."""
+        return 1.0 if self.safety is None or self.chooser == "risk" else float(self.safety)
+
     def settings(self, *, report: bool) -> Settings:
         """The same as numbers for compiled code; report: keep the estimate of fidelity."""
-        by_feedback = self.safety is None and self.chooser not in ("every-tick", "risk")
+        seeds_own = self.safety is None and self.chooser not in ("every-tick", "risk")
+        feedback = ESTIMATES[self.estimate] if seeds_own else HONEST if self.calibrated else OFF
         return Settings(
             chooser=MODELS[self.chooser],
             pull_ratio=float(self.pull_ratio),
             max_interval=int(self.max_interval),
             smoothing=float(self.smoothing),
             window=int(self.window),
-            feedback=ESTIMATES[self.estimate] if by_feedback else OFF,
+            feedback=feedback,
             report=bool(report),
             learning_rate=float(self.learning_rate),
             intermediates=bool(self.intermediates),

@@ -26,7 +26,7 @@ from tolerant.polling.problem import (
     set_bounds,
     start_feedback,
 )
-from tolerant.polling.risk import Rows, refresh, rows_of, widen
+from tolerant.polling.risk import Rows, fit, refresh, rows_of, widen
 from tolerant.polling.shares import shares
 from tolerant.polling.tick import RISK, close, decide, mark_due
 from tolerant.polling.together import Together, nothing_together
@@ -70,6 +70,7 @@ class Poller:
         execution: str = "drawn",
         forecast: bool = False,
         correlated: bool = False,
+        calibrated: bool = False,
         forgetting: float = 0.0,
         costs: Mapping[str, float] | None = None,
         servers: Mapping[str, str] | None = None,
@@ -81,8 +82,8 @@ class Poller:
             raise ValueError(f"chooser {chooser!r} needs to know every value; a poller cannot run it")
         options = Options(
             chooser, pull_ratio, max_interval, smoothing, window, states, safety, intermediates, seed, gamma,
-            learning_rate, estimate, execution, forecast, correlated, forgetting, costs, servers, request_cost, limit,
-            server_limits,
+            learning_rate, estimate, execution, forecast, correlated, calibrated, forgetting, costs, servers,
+            request_cost, limit, server_limits,
         )  # fmt: skip
         self._begin(options)
         self._arrange(list(queries))
@@ -158,6 +159,8 @@ class Poller:
             end_window(
                 self._table, self._links, self._items, self._window, end, self._origin, self._settings, self._means
             )
+            if self._settings.feedback:
+                fit(self._rows.table, self._table)
 
     def pulled(self, item: str, value: float, at: int, updates: Sequence[float] | None = None) -> None:
         """A pull brought the item's value at tick `at`; one older than what is held is dropped.
@@ -311,7 +314,7 @@ class Poller:
         names = tuple(index)
         options, settings = self.options, self._settings
         table, links = queries_of(queries, index, 1.0 - self._report)
-        start_feedback(table, options.safety, options.gamma)
+        start_feedback(table, options.first_safety, options.gamma)
         items, chains = fresh_items(names, options.states, options.seed, propagate=options.execution == "expected")
         set_bounds(items, table, links, options.states)
         items["cost"] = options.charges(names)
@@ -330,6 +333,7 @@ class Poller:
         self._window, self._together, self._servers = window, together, servers
         self._said = {name: value for name, value in self._said.items() if name in self._queries}
         self._hint[0] = 0
+        fit(rows.table, table)
         if self._now is not None:
             refresh(rows, items, self._now)
 

@@ -17,7 +17,7 @@ from tolerant.polling.learning import take
 from tolerant.polling.options import PUSHES, Options
 from tolerant.polling.problem import fresh_items, fresh_window, queries_of, referred, set_bounds, start_feedback
 from tolerant.polling.push import push
-from tolerant.polling.risk import Rows, rows_of, widen
+from tolerant.polling.risk import Rows, fit, rows_of, widen
 from tolerant.polling.tick import RISK, close, decide
 from tolerant.polling.together import Together, nothing_together
 from tolerant.polling.window import count_within
@@ -73,6 +73,7 @@ def simulate(
     execution: str = "drawn",
     forecast: bool = False,
     correlated: bool = False,
+    calibrated: bool = False,
     forgetting: float = 0.0,
     costs: Mapping[str, float] | None = None,
     servers: Mapping[str, str] | None = None,
@@ -90,8 +91,9 @@ def simulate(
     states: of each item's chain. safety: a fixed factor on every tolerance; None: feedback sets it. intermediates: a
     pull brings every value since the last one. seed: of the chains' draws. gamma, learning_rate: of the feedback.
     estimate: "interpolated", or "honest" with the doubt between pulls. execution: "drawn", or "expected" for the mean
-    of the chain. forecast, correlated: of "risk". forgetting: part of the chain's counts that is lost a tick. costs: of
-    a pull, by item, 1 where missing. servers: the server of an item; those of one server share a request.
+    of the chain. forecast, correlated, calibrated: of "risk"; the last lets feedback on the honest estimate set
+    each tolerance, for items whose changes are far from normal. forgetting: part of the chain's counts that is lost a
+    tick. costs: of a pull, by item, 1 where missing. servers: the server of an item; those of one share a request.
     request_cost: of each request, on top. limit, server_limits: most pulls in a tick. history: keep fidelity by window.
 
     >>> from tolerant.traces import Trace
@@ -102,8 +104,8 @@ def simulate(
     """
     options = Options(
         chooser, pull_ratio, max_interval, smoothing, window, states, safety, intermediates, seed, gamma,
-        learning_rate, estimate, execution, forecast, correlated, forgetting, costs, servers, request_cost, limit,
-        server_limits,
+        learning_rate, estimate, execution, forecast, correlated, calibrated, forgetting, costs, servers,
+        request_cost, limit, server_limits,
     )  # fmt: skip
     index = referred(queries)
     values = _readings(trace, index)
@@ -131,7 +133,7 @@ def _polled(
 ) -> Run:
     settings = options.settings(report=history)
     table, links = queries_of(queries, {name: k for k, name in enumerate(names)})
-    start_feedback(table, options.safety, options.gamma)
+    start_feedback(table, options.first_safety, options.gamma)
     items, chains = fresh_items(names, options.states, options.seed, propagate=options.execution == "expected")
     set_bounds(items, table, links, options.states)
     items["cost"] = options.charges(names)
@@ -228,6 +230,8 @@ def _run(
         close(rows, items, together, settings, t)
         if end and window.apart.size > 0:
             end_window(queries, links, items, window, t, 0, settings, means)
+            if settings.feedback > 0:
+                fit(rows.table, queries)
         if end and kept.size > 0:
             k = t // settings.window - 1
             kept[k, 0] = (good.sum() - before) / settings.window / good.size

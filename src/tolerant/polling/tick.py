@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tolerant.kernels.compiled import compiled
-from tolerant.polling.arrays import Flags, Floats, Integers, Links, Records, Settings
+from tolerant.polling.arrays import Floats, Integers, Links, Records, Settings
 from tolerant.polling.choosers import (
     choose_all,
     choose_max,
@@ -46,18 +46,6 @@ def mark_predicted(
         values[i], reach[i] = items[i].value, items[i].reach
         if not items[i].marked and items[i].blocked <= tick:
             changes[i] = items[i].predicted
-    choose_by(queries, links, values, changes, reach, chooser, ratio, hint, marked)
-    for i in range(n):
-        if marked[i] and items[i].blocked <= tick:
-            items[i].marked = True
-
-
-@compiled
-def choose_by(
-    queries: Records, links: Links, values: Floats, changes: Floats, reach: Floats, chooser: int, ratio: float,
-    hint: Integers, marked: Flags,
-) -> None:  # fmt: skip
-    """Call the chooser of this code."""
     if chooser == 1:
         choose_all(queries, links, values, changes, marked)
     elif chooser == 2:
@@ -66,10 +54,12 @@ def choose_by(
         choose_positive_negative(queries, links, values, changes, marked)
     elif chooser == 6:
         choose_max_of_over(queries, links, values, changes, ratio, marked)
-    elif chooser == 4 or chooser == 7:
-        again = choose_max(queries, links, values, changes, reach, ratio, hint, marked)
-        while again and chooser == 7:
-            again = choose_max(queries, links, values, changes, reach, ratio, hint, marked)
+    again = chooser == 4 or chooser == 7
+    while again:
+        again = choose_max(queries, links, values, changes, reach, ratio, hint, marked) and chooser == 7
+    for i in range(n):
+        if marked[i] and items[i].blocked <= tick:
+            items[i].marked = True
 
 
 @compiled
