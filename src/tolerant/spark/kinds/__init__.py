@@ -35,7 +35,7 @@ class BoundedFactory:
 
 @dataclass(frozen=True)
 class TableFactory:
-    """Makes shards of a table with the range queries over it; travels to Spark's workers."""
+    """Makes shards of a table with the queries over it; travels to Spark's workers."""
 
     table: CreateTable
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.relations import Changes, RangeSelection, Subscriptions
+from tolerant.relations import Changes, RangeSelection, Relation, Subscriptions
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.templates import column_ranges, parameter_types
 from tolerant.transport.deliveries import deliveries_batch
@@ -18,6 +18,8 @@ from tolerant.transport.subscriptions import read_subscription_rows, subscriptio
 
 class Selection:
     """One query for everything in a range: a template with its subscriptions, or without parameters one for all."""
+
+    tally = "deliveries"
 
     def __init__(self, query: CreateQuery, table: CreateTable, held: Subscriptions | None = None) -> None:
         self.query, self._table = query, table
@@ -29,9 +31,18 @@ class Selection:
         self._index.add_many(self.subscriptions.ids(), self.subscriptions.columns())
 
     @classmethod
-    def load(cls, query: CreateQuery, table: CreateTable, arrays: Mapping[str, NDArray[Any]]) -> Selection:
-        """The selection whose subscriptions were these."""
-        return cls(query, table, Subscriptions.load(parameter_types(query, table), arrays))
+    def over(
+        cls, query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None
+    ) -> Selection:
+        """A new selection, or the one whose subscriptions were these. What rows there are is of no account."""
+        return cls(query, table, None if state is None else Subscriptions.load(parameter_types(query, table), state))
+
+    def __len__(self) -> int:
+        return len(self.subscriptions)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The subscriptions; the index is made anew from them."""
+        return self.subscriptions.state()
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Subscribe and unsubscribe, in the order of the rows.
@@ -51,9 +62,10 @@ class Selection:
                 self.subscriptions.remove_many(ids[run])
                 self._index.remove_many(ids[run])
 
-    def deliveries(self, changes: Changes, steps: NDArray[np.int64]) -> pa.RecordBatch | None:
-        """What the changes are to the subscriptions that they concern; None: nothing to any."""
+    def say(self, changes: Changes, steps: NDArray[np.int64]) -> list[tuple[str, pa.RecordBatch]]:
+        """What the changes are to the subscriptions that they concern."""
         rows, ids = self._index.matching(changes.columns)
         if not len(rows):
-            return None
-        return deliveries_batch(self._table.columns, changes.take(rows), steps[rows], ids)
+            return []
+        said = deliveries_batch(self._table.columns, changes.take(rows), steps[rows], ids)
+        return [(f"answers.{self.query.name}", said)]

@@ -1,4 +1,4 @@
-"""One shard of a table's pipeline: its rows and the range queries over it, from log entries to deliveries.
+"""One shard of a table's pipeline: its rows and the queries over it, from log entries to deliveries.
 
 Everything is a function of the log, as for streams (`specs/0-pipeline.md` §3): changes wait for the horizon and apply
 in the order (at, key, sequence), a late one at once; statements and subscriptions take effect where they stand. A clock
@@ -24,10 +24,9 @@ from tolerant.relations import Changes, Relation
 from tolerant.relations.waiting import Waiting
 from tolerant.spark.hosting import Output, Replayed
 from tolerant.spark.intake import DeadRow, dead_batch, dead_row
-from tolerant.spark.kinds.selections import Selection
 from tolerant.spark.kinds.statements import owner_of, statement_rows
+from tolerant.spark.kinds.table_queries import TableQuery, is_hosted, table_query
 from tolerant.sql import Catalogue, CreateQuery, CreateTable, Drop, Statement, decode, encode
-from tolerant.sql.statements import RangeSelect
 from tolerant.streams import StreamOptions
 from tolerant.transport.changes import CLOCK, read_changes
 from tolerant.transport.deliveries import rows_batch, rows_topic
@@ -47,7 +46,7 @@ class TableShard(Replayed):
         self._catalogue = Catalogue()
         self._relation = Relation(table.columns)
         self._waiting = Waiting(table.columns, _OPTIONS.latency, _OPTIONS.lease)
-        self._selections: dict[str, Selection] = {}
+        self._queries: dict[str, TableQuery] = {}
         self._steps = 0
         self._tally = dict.fromkeys(_TALLY, 0)
         self._reported = -1  # the period of the last status
@@ -118,11 +117,10 @@ class TableShard(Replayed):
         steps = self._steps + 1 + np.arange(len(effects))
         self._steps += len(effects)
         self._changed.append((effects, steps))
-        for name, selection in self._selections.items():
-            found = selection.deliveries(effects, steps)
-            if found is not None:
-                self._tally["deliveries"] += len(found)
-                self._outputs.append(Output(f"answers.{name}", pack(found)))
+        for query in self._queries.values():
+            for topic, said in query.say(effects, steps):
+                self._tally[query.tally] = self._tally.get(query.tally, 0) + len(said)
+                self._outputs.append(Output(topic, pack(said)))
 
     # -- statements and subscriptions --------------------------------------------------------------------------------
 
@@ -147,10 +145,10 @@ class TableShard(Replayed):
 
     def _carry_out(self, statement: Statement) -> None:
         match statement:
-            case CreateQuery(name=name, select=RangeSelect()):
-                self._selections[name] = Selection(statement, self._table)
+            case CreateQuery(name=name) if is_hosted(statement):
+                self._queries[name] = table_query(statement, self._table, self._relation)
             case Drop(what="query", name=name):
-                self._selections.pop(name, None)
+                self._queries.pop(name, None)
 
     def _forget(self, table: str) -> None:
         """The table is dropped: one that is created under its name later starts without its rows."""
@@ -168,9 +166,9 @@ class TableShard(Replayed):
         try:
             batch = unpack(payload)
             template = template_of(batch)
-            if template not in self._selections:
+            if template not in self._queries:
                 raise ValueError(f"there is no template {template!r}")
-            self._selections[template].take(batch)
+            self._queries[template].take(batch)
         except ValueError as error:
             self._dead.append(DeadRow(f"subscriptions cannot be used: {error}", payload=payload[:4096]))
 
@@ -206,7 +204,7 @@ class TableShard(Replayed):
             **self._tally,
             "duplicates": self._relation.duplicates,
             "unknown": self._relation.unknown,
-            "subscriptions": {name: len(selection.subscriptions) for name, selection in self._selections.items()},
+            "subscriptions": {name: len(query) for name, query in self._queries.items()},
         }
         body = json.dumps(summary).encode()
         row = (f"summary/{self._shard}", self._waiting.horizon or 0, body)
@@ -220,22 +218,22 @@ class TableShard(Replayed):
         found = {f"relation.{name}": array for name, array in arrays.items()}
         arrays, waiting = self._waiting.state()
         found |= {f"waiting.{name}": array for name, array in arrays.items()}
-        for query, selection in self._selections.items():
-            found |= {f"{query}/{name}": array for name, array in selection.subscriptions.state().items()}
+        for name, query in self._queries.items():
+            found |= {f"{name}/{part}": array for part, array in query.state().items()}
         statements = [encode(statement) for statement in self._catalogue.statements()]
-        values = [relation, waiting, list(self._selections), statements, self._steps, self._tally, self._reported]
+        values = [relation, waiting, list(self._queries), statements, self._steps, self._tally, self._reported]
         return snapshots.pack(found, values)
 
     def load(self, snapshot: bytes) -> None:
         """Become what `snapshot` said, bit for bit."""
         arrays, values = snapshots.unpack(snapshot)
-        relation, waiting, selections, statements, self._steps, self._tally, self._reported = values
+        relation, waiting, queries, statements, self._steps, self._tally, self._reported = values
         self._catalogue = Catalogue(decode(statement) for statement in statements)
         self._relation = Relation.load(self._table.columns, _under("relation.", arrays), relation)
         self._waiting.load(_under("waiting.", arrays), waiting)
-        self._selections = {
-            name: Selection.load(self._catalogue.queries[name], self._table, _under(f"{name}/", arrays))
-            for name in selections
+        self._queries = {
+            name: table_query(self._catalogue.queries[name], self._table, self._relation, _under(f"{name}/", arrays))
+            for name in queries
         }
 
 

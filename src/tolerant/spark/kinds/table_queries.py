@@ -1,0 +1,69 @@
+"""The kinds of query that a table's shard can host beside each other: one class a kind, listed here by their select.
+
+A good member keeps what its subscriptions need, and nothing of the table that can be worked out again from its rows;
+what it says is a function of the changes, of their steps and of the subscriptions that stand when they apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.relations import Changes, Relation
+from tolerant.spark.kinds.selections import Selection
+from tolerant.sql import CreateQuery, CreateTable
+from tolerant.sql.statements import RangeSelect, Select
+
+
+class TableQuery(Protocol):
+    """One query over a table: a template with its subscriptions, or without parameters one for all."""
+
+    tally: str
+    """What the shard counts the rows under that it says: "deliveries" for rows that name a subscription."""
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        ...
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Subscribe and unsubscribe, in the order of the rows.
+
+        Raises:
+            ValueError: the rows are not those of this template.
+        """
+        ...
+
+    def say(self, changes: Changes, steps: NDArray[np.int64]) -> list[tuple[str, pa.RecordBatch]]:
+        """What the changes, which the table has just taken, are to those who listen: batches with their topics."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What cannot be worked out again from the statement and the table's rows, as arrays for a snapshot."""
+        ...
+
+
+Maker = Callable[[CreateQuery, CreateTable, Relation, Mapping[str, NDArray[Any]] | None], TableQuery]
+"""Makes a query from its statement, its table, the rows that this has now, and the state that it had; None: it is new.
+
+The rows are only to be read while it is made: afterwards `say` tells what changes.
+"""
+
+MAKERS: dict[type[Select], Maker] = {
+    RangeSelect: Selection.over,
+}
+
+
+def is_hosted(query: CreateQuery) -> bool:
+    """Whether a table's shard has a class for such a query."""
+    return type(query.select) in MAKERS
+
+
+def table_query(
+    query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None = None
+) -> TableQuery:
+    """The query, new or as `state` says; `is_hosted` must be true of it."""
+    return MAKERS[type(query.select)](query, table, rows, state)
