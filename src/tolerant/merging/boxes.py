@@ -90,7 +90,7 @@ def _insert(order: Integers, m: int, keys: Floats, u: int) -> None:
 def _search(units: Floats, worth: Floats, model: Model, least: float) -> Floats:
     """The best box of every range of x, [k, 6]: x1 y1 x2 y2 size value; units are in the order of their right ends."""
     n = len(units)
-    found, count, best = np.empty((256, 6)), 0, np.empty(4)
+    found, count, best = np.empty((n * n, 6)), 0, np.empty(4)
     lows, middles = np.empty(n), np.empty(n)
     for u in range(n):
         lows[u] = units[u, 1]
@@ -120,10 +120,6 @@ def _search(units: Floats, worth: Floats, model: Model, least: float) -> Floats:
             best[3] = least
             _best_range(units, worth, by_low, m, x1, x2, model, best)
             if best[3] > least:
-                if count == len(found):
-                    larger = np.empty((2 * count, 6))
-                    larger[:count] = found
-                    found = larger
                 found[count, 0], found[count, 1], found[count, 2], found[count, 3] = x1, best[0], x2, best[1]
                 found[count, 4], found[count, 5] = best[2], best[3]
                 count += 1

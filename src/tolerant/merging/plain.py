@@ -114,29 +114,46 @@ class ListBook:
         self._members = [np.array([unit]) for unit in range(n)]
         self._prices = pricing.of(self._members)
         self._boxes = pricing.units.boxes.copy()
-        self._local = pricing.procedure == "pieces"
+        self._counts = pricing.units.counts.copy()
+        self._sizes = measured(pricing.size, self._boxes) if n else np.zeros(0)
+        # Groups apart need not be cut, unless they are not always due, or server work is not linear.
+        self._simple = pricing.due.always and pricing.costs.answer is None
 
     def gains(self, a: int, others: Integers) -> Floats:
-        """As `Book` says. With `pieces` groups apart gain nothing (`specs/4-merging.md` §2.3)."""
+        """As `Book` says."""
+        if not self._simple:
+            return self._cut(a, others)
         half = self._boxes.shape[1] // 2
-        found = np.zeros(len(others))
-        asked = np.arange(len(others))
-        if self._local:
-            met = self._boxes[others, :half] <= self._boxes[a, half:]
-            met &= self._boxes[others, half:] >= self._boxes[a, :half]
-            asked = np.flatnonzero(met.all(axis=1))
-        if len(asked):
-            joint = [np.concatenate([self._members[a], self._members[b]]) for b in others[asked].tolist()]
-            found[asked] = self._prices[a] + self._prices[others[asked]] - self._pricing.of(joint)
+        met = (self._boxes[others, :half] <= self._boxes[a, half:]) & (
+            self._boxes[others, half:] >= self._boxes[a, :half]
+        )
+        near = np.all(met, axis=1)
+        found = self._apart(a, others)
+        if near.any():
+            found[near] = self._cut(a, others[near])
         return found
 
     def merge(self, a: int, b: int) -> None:
         """As `Book` says."""
         half = self._boxes.shape[1] // 2
         self._members[a] = np.concatenate([self._members[a], self._members[b]])
-        self._prices[a] = self._pricing.of([self._members[a]])[0]
+        whole = np.array([0, len(self._members[a])])
+        self._prices[a] = self._pricing.of_rows(whole, self._members[a])[0]
+        self._sizes[a] = self._pricing.shape(whole, self._members[a]).sizes[0]
+        self._counts[a] += self._counts[b]
         self._boxes[a, :half] = np.minimum(self._boxes[a, :half], self._boxes[b, :half])
         self._boxes[a, half:] = np.maximum(self._boxes[a, half:], self._boxes[b, half:])
+
+    def _apart(self, a: int, others: Integers) -> Floats:
+        """The gains with groups that do not meet a: nothing with `pieces` (`specs/4-merging.md` §2.3)."""
+        if self._pricing.procedure == "pieces":
+            return np.zeros(len(others))
+        heard = self._counts[a] * self._sizes[others] + self._counts[others] * self._sizes[a]
+        return self._pricing.costs.channel - self._pricing.costs.waste * heard
+
+    def _cut(self, a: int, others: Integers) -> Floats:
+        joint = [np.concatenate([self._members[a], self._members[b]]) for b in others.tolist()]
+        return self._prices[a] + self._prices[others] - self._pricing.of(joint)
 
 
 def book_of(pricing: Pricing, largest: float = np.inf) -> Book:
