@@ -12,9 +12,9 @@ from tolerant.transport.rows import NO_TIME, clock_batch, updates_batch
 AVERAGE = "CREATE QUERY load AS SELECT AVG(rate) FROM traffic WITHIN 5"
 
 
-def settled(*statements: str, **values: float) -> Rig:
+def settled(*statements: str, stream: str = TRAFFIC, **values: float) -> Rig:
     """A rig whose queries have settled on these values of one source."""
-    rig = Rig(*statements)
+    rig = Rig(*statements, stream=stream)
     rig.start("edge")
     rig.set("edge", **(values or {"a": 10.0, "b": 20.0}))
     rig.tick(4)
@@ -46,7 +46,7 @@ def test_a_value_inside_its_filter_is_not_sent_and_one_outside_moves_the_answer(
 
 
 def test_altering_takes_effect_in_both_directions() -> None:
-    rig = settled(AVERAGE)
+    rig = settled(AVERAGE, stream=f"{TRAFFIC} WITH (policy = 'adaptive')")
     rig.say("ALTER QUERY load WITHIN 1")
     rig.tick()
     assert rig.answers("load")[-1].settling
