@@ -95,8 +95,8 @@ def many_queries(queries: int, ticks: int) -> list[Figure]:
     half = Trace(names, trace.values[:ticks])
     asked = portfolios(queries, 2400, 0.98, items=names)
     column = {name: k for k, name in enumerate(names)}
-    starts = np.cumsum([0, *(len(query.weights) for query in asked)])
-    where = [column[item] for query in asked for item in query.weights]
+    starts = np.cumsum([0, *(len(query.weights) for query in asked)]).astype(np.int32)
+    where = np.array([column[item] for query in asked for item in query.weights], np.int32)
     matrix = scipy.sparse.csr_array(
         (np.concatenate([list(query.weights.values()) for query in asked]), where, starts), shape=(queries, 200)
     )

@@ -122,9 +122,9 @@ def test_risk_is_judged_by_pulls_and_fidelity():
 
 
 def test_recorded_traces_are_measured_where_they_are(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOLERANT_TRACES", str(tmp_path))
+    monkeypatch.setenv("TOLERANT_DATA", str(tmp_path))
     rows = polling_real.measure({"trace": "markets-minute", "ticks": 10, "queries": 2, "fidelity": 0.98})
-    assert "TOLERANT_TRACES" in polling_real.judge(rows).finding
+    assert "TOLERANT_DATA" in polling_real.judge(rows).finding
     trace = Trace(("a", "b", "c"), polled_trace("walk", 300).values[:, :3])
     found = polling_real.compared(trace, 3, 0.98)
     judged = polling_real.judge([{"trace": "t", "method": m, **row} for m, row in found.items()])

@@ -1,4 +1,4 @@
-"""Seed 001's question on recorded traces: markets, clouds, weather. TOLERANT_TRACES names the folder that has them.
+"""Seed 001's question on recorded traces: markets, clouds, weather. TOLERANT_DATA names the folder that has them.
 
 The tolerance of each query is set so that its items would have to be asked for about every 10 ticks: 3 times the
 deviation of its sum's change per tick.
@@ -37,7 +37,7 @@ def grid(quick: bool) -> list[Row]:
 
 def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
     """Pulls as a part of every-tick, fidelity delivered in the mean and by the worst 5 % of queries."""
-    path = Path(os.environ.get("TOLERANT_TRACES", ".")) / f"{parameters['trace']}.parquet"
+    path = Path(os.environ.get("TOLERANT_DATA", ".")) / f"{parameters['trace']}.parquet"
     if not path.exists():
         return [{**parameters, "method": NOTHING, "pulls": 0.0, "delivered": 0.0, "worst": 0.0}]
     whole = Trace.read(path)
@@ -84,7 +84,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     """Calibrated risk must deliver what was asked for, in the mean over the queries, on every trace."""
     there = [row for row in rows if row["method"] != NOTHING]
     if not there:
-        return Verdict(False, "not measured: set TOLERANT_TRACES to the folder with the recorded traces")
+        return Verdict(False, "not measured: set TOLERANT_DATA to the folder with the recorded traces")
     pulls, got, worst = (means(there, ["trace", "method"], name) for name in ("pulls", "delivered", "worst"))
     traces = list(dict.fromkeys(key[0] for key in pulls))
     told = "; ".join(
