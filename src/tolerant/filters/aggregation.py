@@ -107,9 +107,7 @@ def _rate(step: float, width: float) -> float:
     return 4.0 * (step / width) ** 2 if width > 0.0 else float("inf")
 
 
-def _check(
-    steps: Mapping[str, float], weights: Mapping[str, Mapping[str, float]], within: Mapping[str, float]
-) -> None:
+def _check(steps: Mapping[str, float], weights: Mapping[str, Mapping[str, float]], within: Mapping[str, float]) -> None:
     for item, step in steps.items():
         if not 0 <= step < np.inf:
             raise ValueError(f"steps must be finite and not negative, got {step} for item {item!r}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.filters.ladder import LONG, RUNGS, SHORT, Ladder
+from tolerant.filters.ladder import FIRED, LATELY, LONG, NOW, RUNGS, SHORT, Ladder
 from tolerant.filters.state import Floats
 from tolerant.kernels.compiled import compiled
 
@@ -36,20 +36,21 @@ def write_report(shadows: Ladder, item: int, out: Report) -> None:
             out[rung] = out[RUNGS + rung] = _code(BEFORE[rung])
         return
     long, short = (1.0 - LONG**age) / (1.0 - LONG), (1.0 - SHORT**age) / (1.0 - SHORT)
+    sent = shadows.chosen[item]
     n = s = f = life = now = 0.0
     for rung in range(RUNGS):
         narrower_n, narrower_s, narrower_f = n, s, f
-        count = shadows.fired[item, rung]
+        count = sent[FIRED + rung]
         if rung == 0:
             n = count + 0.5
-            s = _weigh(n * long / age, shadows.lately[item, 0])
-            f = _weigh(s * short / long, shadows.now[item, 0])
+            s = _weigh(n * long / age, sent[LATELY])
+            f = _weigh(s * short / long, sent[NOW])
             life, now = min(n / age, 1.0), min(f / short, 1.0)
         else:
             # A walk halves its rate per rung; a change seen on the narrower rung is expected here too.
             n = _weigh(narrower_n if rung == 1 else narrower_n / 2.0, count)
-            s = _weigh(narrower_s / narrower_n * n, shadows.lately[item, rung])
-            f = _weigh(narrower_f / narrower_s * s, shadows.now[item, rung])
+            s = _weigh(narrower_s / narrower_n * n, sent[LATELY + rung])
+            f = _weigh(narrower_f / narrower_s * s, sent[NOW + rung])
             life, now = min(n / age, life), min(f / short, now)
         out[rung], out[RUNGS + rung] = _code(life), _code(now)
 

@@ -31,11 +31,13 @@ from tolerant.kernels.compiled import compiled
 RUNGS = 18
 """Rung 0 included."""
 
-_STEPS = RUNGS - 1
+_LANES = 20
+"""Rungs are worked on four at a time; the last two never send."""
+_SLOPE, _COUNT = _LANES, 2 * _LANES
+"""Where the slopes and the counts of a predictor's shadows begin, behind their centres."""
+FIRED, LATELY, NOW = 2 * _LANES, 3 * _LANES, 4 * _LANES
+"""Where the counts of what each width would have sent begin in `Ladder.chosen`."""
 _PREDICTORS = 6
-_CHOSEN = 6
-"""The shadow that follows the best predictor of its rung, behind those of the predictors."""
-_SHADOWS = 7
 
 _LEVEL_MEMORY, _SLOW, _FAST = 0.02, 0.05, 0.3
 _HOLT_LEVEL, _HOLT_TREND = 0.3, 0.1
@@ -50,12 +52,16 @@ _BETTER, _BY = 0.75, 0.5
 LONG, SHORT = 0.998, 0.97
 """What the two decaying counts of firings keep each tick."""
 
-_HALVES = np.array([2.0 ** ((rung - 9) / 2) / 2 for rung in range(1, RUNGS)])
-"""Half the width of rungs 1…17, in units."""
+_HALVES = np.array([0.0, *(2.0 ** ((rung - 9) / 2) / 2 for rung in range(1, RUNGS)), np.inf, np.inf])
+"""Half the width of every lane, in units."""
 
 
 class Ladder(NamedTuple):
-    """The shadows of many items, and what their predictors remember. Counts are as of the item's age, in ticks."""
+    """The shadows of many items, and what their predictors remember. Counts are as of the item's age, in ticks.
+
+    A row of `chosen` is the centres and slopes of the shadows that follow the best predictor, then what they sent:
+    since birth, decaying by LONG, and by SHORT; each a number a lane.
+    """
 
     unit: Floats  # the item's uniform width; 0: it has only rung 0
     age: Integers  # ticks since the ladder was begun
@@ -65,21 +71,18 @@ class Ladder(NamedTuple):
     fast: Floats
     level: Floats
     trend: Floats
-    centre: Floats  # float64[items, shadows, steps]
-    slope: Floats
-    counts: Floats  # float64[items, predictors, steps]
-    fired: Floats  # float64[items, rungs]: what each width would have sent since birth
-    lately: Floats  # the same, decaying by LONG
-    now: Floats  # the same, decaying by SHORT
-    keep: Floats  # float64[steps]: room to work in
+    half: Floats  # float64[items, lanes]: half the widths
+    shadows: Floats  # float64[items, predictors, 3·lanes]: centres, slopes and counts
+    chosen: Floats  # float64[items, 5·lanes]
+    keep: Floats  # float64[lanes]: room to work in
 
 
 def ladder(items: int) -> Ladder:
     """Ladders that have not begun."""
     flat = [np.zeros(items) for _ in range(6)]
-    shadows = [np.zeros((items, count, _STEPS)) for count in (_SHADOWS, _SHADOWS, _PREDICTORS)]
-    counts = [np.zeros((items, RUNGS)) for _ in range(3)]
-    return Ladder._make([np.zeros(items), np.zeros(items, np.int64), *flat, *shadows, *counts, np.zeros(_STEPS)])
+    shadows = np.zeros((items, _PREDICTORS, 3 * _LANES))
+    rows = [np.zeros((items, _LANES)), shadows, np.zeros((items, 5 * _LANES))]
+    return Ladder._make([np.zeros(items), np.zeros(items, np.int64), *flat, *rows, np.zeros(_LANES)])
 
 
 @compiled
@@ -89,10 +92,16 @@ def begin(shadows: Ladder, item: int, unit: float, value: float) -> None:
     shadows.age[item] = 0
     shadows.last[item] = shadows.mean[item] = shadows.level[item] = value
     shadows.slow[item] = shadows.fast[item] = shadows.trend[item] = 0.0
-    shadows.centre[item] = value
-    shadows.slope[item] = 0.0
-    shadows.counts[item] = 0.0
-    shadows.fired[item] = shadows.lately[item] = shadows.now[item] = 0.0
+    for lane in range(_LANES):
+        shadows.half[item, lane] = unit * _HALVES[lane]
+    shadows.shadows[item] = 0.0
+    shadows.chosen[item] = 0.0
+    shadows.chosen[item, :_LANES] = value
+    for predictor in range(_PREDICTORS):
+        shadows.shadows[item, predictor, :_LANES] = value
+        if predictor > 0:
+            # Width 0 is for predictor 0 alone: nobody else is ever below its count.
+            shadows.shadows[item, predictor, _COUNT] = np.inf
 
 
 @compiled
@@ -102,101 +111,124 @@ def observe(shadows: Ladder, item: int, value: float) -> None:
     mean, slow, fast = shadows.mean[item], shadows.slow[item], shadows.fast[item]
     before, trend = shadows.level[item], shadows.trend[item]
     level = _HOLT_LEVEL * value + (1.0 - _HOLT_LEVEL) * (before + trend)
+    mean += _LEVEL_MEMORY * (value - mean)
+    slow += _SLOW * (change - slow)
+    fast += _FAST * (change - fast)
+    trend = _HOLT_TREND * (level - before) + (1.0 - _HOLT_TREND) * trend
     shadows.last[item] = value
     shadows.age[item] += 1
-    shadows.mean[item] = mean + _LEVEL_MEMORY * (value - mean)
-    shadows.slow[item] = slow + _SLOW * (change - slow)
-    shadows.fast[item] = fast + _FAST * (change - fast)
+    shadows.mean[item] = mean
+    shadows.slow[item] = slow
+    shadows.fast[item] = fast
     shadows.level[item] = level
-    shadows.trend[item] = _HOLT_TREND * (level - before) + (1.0 - _HOLT_TREND) * trend
-    _decay(shadows.lately[item], LONG)
-    _decay(shadows.now[item], SHORT)
-    if change != 0.0:
-        _count(shadows, item, 0)
-    if shadows.unit[item] > 0.0:
-        passing = 0
-        for shadow in range(_SHADOWS):
-            passing += _advance(shadows.centre[item, shadow], shadows.slope[item, shadow], shadows.unit[item], value)
-        if passing:
-            _fire(shadows, item, value)
+    shadows.trend[item] = trend
+    if shadows.unit[item] == 0.0:
+        _observe_changes(shadows.chosen[item], change != 0.0)
+        return
+    half, keep, own = shadows.half[item], shadows.keep, shadows.shadows[item]
+    _offer_first(own[0], half, keep, value)
+    _offer(own[1], half, keep, value, mean, 0.0, 0.0)
+    _offer(own[2], half, keep, value, value, slow, 0.0)
+    _offer(own[3], half, keep, value, value, fast, 0.0)
+    _offer(own[4], half, keep, value, level, trend, 0.0)
+    _offer(own[5], half, keep, value, value, 0.0, _AHEAD)
+    _offer_chosen(shadows.chosen[item], own.reshape(own.size), half, value, mean, slow, fast, level, trend)
 
 
 @compiled
-def _decay(counts: Floats, keep: float) -> None:
-    for rung in range(RUNGS):
-        counts[rung] *= keep
+def _observe_changes(chosen: Floats, changed: bool) -> None:
+    """An item without a width has only rung 0."""
+    chosen[FIRED] += changed
+    chosen[LATELY] = chosen[LATELY] * LONG + changed
+    chosen[NOW] = chosen[NOW] * SHORT + changed
+
+
+# The next three are nothing but arithmetic, without branches, on arrays of one item each in which places are a fixed
+# number of lanes apart: so the compiler sees that nothing overlaps, and the processor does four shadows at a time.
 
 
 @compiled
-def _advance(centres: Floats, slopes: Floats, unit: float, value: float) -> int:
-    """Move a predictor's shadows by a tick; how many of them the value has left.
-
-    This and `_renew` are nothing but arithmetic on flat arrays, without branches or offsets, so that the processor does
-    several shadows at a time.
-    """
-    passing = 0
-    for step in range(_STEPS):
-        centre = centres[step] + slopes[step]
-        centres[step] = centre
-        passing += abs(value - centre) > unit * _HALVES[step]
-    return passing
+def _offer_first(shadows: Floats, half: Floats, keep: Floats, value: float) -> None:
+    """Test the shadows of predictor 0, which rest at a value; into `keep`, what is left of each lane's counts."""
+    for lane in range(_LANES):
+        centre = shadows[lane]
+        passes = 1.0 if abs(value - centre) > half[lane] else 0.0
+        rest = _FORGET if passes > 0.0 else 1.0
+        keep[lane] = rest
+        shadows[_COUNT + lane] = shadows[_COUNT + lane] * rest + passes
+        shadows[lane] = value if passes > 0.0 else centre
 
 
 @compiled
-def _fire(shadows: Ladder, item: int, value: float) -> None:
-    """Let the shadows send that the value has left."""
-    unit, keep = shadows.unit[item], shadows.keep
-    for step in range(_STEPS):
-        keep[step] = _FORGET if abs(value - shadows.centre[item, 0, step]) > unit * _HALVES[step] else 1.0
-    for predictor in range(_PREDICTORS):
-        level, slope = _base(shadows, item, predictor)
-        centre, trend, counts = (
-            shadows.centre[item, predictor],
-            shadows.slope[item, predictor],
-            shadows.counts[item, predictor],
-        )
-        _renew(centre, trend, counts, keep, unit, value, level, slope, _AHEAD if predictor == 5 else 0.0)
-    centre, trend = shadows.centre[item, _CHOSEN], shadows.slope[item, _CHOSEN]
-    for step in range(_STEPS):
-        off = value - centre[step]
-        if abs(off) > unit * _HALVES[step]:
-            best = _choice(shadows.counts[item], step)
-            level, slope = _base(shadows, item, best)
-            centre[step], trend[step] = _level(best, level, value, unit * _HALVES[step], off), slope
-            _count(shadows, item, step + 1)
-
-
-@compiled
-def _renew(
-    centres: Floats,
-    slopes: Floats,
-    counts: Floats,
-    keep: Floats,
-    unit: float,
-    value: float,
-    level: float,
-    slope: float,
-    ahead: float,
-) -> None:
-    """Let those of a predictor's shadows send that the value has left."""
-    for step in range(_STEPS):
-        half = unit * _HALVES[step]
-        off = value - centres[step]
-        passes = 1.0 if abs(off) > half else 0.0
-        low, high = value - _CLIP * half, value + _CLIP * half
+def _offer(shadows: Floats, half: Floats, keep: Floats, value: float, level: float, slope: float, ahead: float) -> None:
+    """Test a predictor's shadows a tick later; those that the value has left send its level and slope."""
+    for lane in range(_LANES):
+        reach = half[lane]
+        centre = shadows[lane] + shadows[_SLOPE + lane]
+        off = value - centre
+        passes = 1.0 if abs(off) > reach else 0.0
+        low, high = value - _CLIP * reach, value + _CLIP * reach
         fresh = low if level < low else level
         fresh = high if fresh > high else fresh
-        fresh += ahead * half if off > 0.0 else -ahead * half
-        counts[step] = counts[step] * keep[step] + passes
-        slopes[step] = passes * slope + (1.0 - passes) * slopes[step]
-        centres[step] = passes * fresh + (1.0 - passes) * centres[step]
+        fresh += ahead * reach if off > 0.0 else -ahead * reach
+        shadows[_COUNT + lane] = shadows[_COUNT + lane] * keep[lane] + passes
+        shadows[_SLOPE + lane] = slope if passes > 0.0 else shadows[_SLOPE + lane]
+        shadows[lane] = fresh if passes > 0.0 else centre
 
 
 @compiled
-def _count(shadows: Ladder, item: int, rung: int) -> None:
-    shadows.fired[item, rung] += 1.0
-    shadows.lately[item, rung] += 1.0
-    shadows.now[item, rung] += 1.0
+def _offer_chosen(
+    chosen: Floats,
+    shadows: Floats,
+    half: Floats,
+    value: float,
+    mean: float,
+    slow: float,
+    fast: float,
+    level: float,
+    trend: float,
+) -> None:
+    """Test the shadows that follow the best predictor of their lane (`_choice`), and count what they send."""
+    for lane in range(_LANES):
+        reach = half[lane]
+        centre = chosen[lane] + chosen[_SLOPE + lane]
+        off = value - centre
+        passes = 1.0 if abs(off) > reach else 0.0
+        low, high = value - _CLIP * reach, value + _CLIP * reach
+        fresh, slope, least = value, 0.0, shadows[_COUNT + lane]
+        count = shadows[3 * _LANES + _COUNT + lane]
+        better = 1.0 if count < _BETTER * least - _BY else 0.0
+        clipped = low if mean < low else mean
+        clipped = high if clipped > high else clipped
+        fresh = clipped if better > 0.0 else fresh
+        least = count if better > 0.0 else least
+        count = shadows[6 * _LANES + _COUNT + lane]
+        better = 1.0 if count < _BETTER * least - _BY else 0.0
+        fresh = value if better > 0.0 else fresh
+        slope = slow if better > 0.0 else slope
+        least = count if better > 0.0 else least
+        count = shadows[9 * _LANES + _COUNT + lane]
+        better = 1.0 if count < _BETTER * least - _BY else 0.0
+        fresh = value if better > 0.0 else fresh
+        slope = fast if better > 0.0 else slope
+        least = count if better > 0.0 else least
+        count = shadows[12 * _LANES + _COUNT + lane]
+        better = 1.0 if count < _BETTER * least - _BY else 0.0
+        clipped = low if level < low else level
+        clipped = high if clipped > high else clipped
+        fresh = clipped if better > 0.0 else fresh
+        slope = trend if better > 0.0 else slope
+        least = count if better > 0.0 else least
+        count = shadows[15 * _LANES + _COUNT + lane]
+        better = 1.0 if count < _BETTER * least - _BY else 0.0
+        ahead = _AHEAD * reach if off > 0.0 else -_AHEAD * reach
+        fresh = value + ahead if better > 0.0 else fresh
+        slope = 0.0 if better > 0.0 else slope
+        chosen[lane] = fresh if passes > 0.0 else centre
+        chosen[_SLOPE + lane] = slope if passes > 0.0 else chosen[_SLOPE + lane]
+        chosen[FIRED + lane] += passes
+        chosen[LATELY + lane] = chosen[LATELY + lane] * LONG + passes
+        chosen[NOW + lane] = chosen[NOW + lane] * SHORT + passes
 
 
 @compiled
@@ -214,14 +246,6 @@ def _base(shadows: Ladder, item: int, predictor: int) -> tuple[float, float]:
 
 
 @compiled
-def _level(predictor: int, level: float, value: float, half: float, off: float) -> float:
-    """The level that a predictor sends for a filter of half-width `half`; `off`: by how much the value left it."""
-    if predictor == 5:
-        return value + (_AHEAD if off > 0.0 else -_AHEAD if off < 0.0 else 0.0) * half
-    return min(max(level, value - _CLIP * half), value + _CLIP * half)
-
-
-@compiled
 def propose(shadows: Ladder, item: int, value: float, width: float, off: float) -> tuple[float, float]:
     """Level and slope to send for a filter of this width, by the best predictor of the nearest rung; `off`: by how much
     the value left the filter."""
@@ -231,7 +255,11 @@ def propose(shadows: Ladder, item: int, value: float, width: float, off: float) 
     level, slope = _base(shadows, item, predictor)
     if predictor not in (1, 4):
         level = value  # which may be newer than the ladder's last tick
-    level = _level(predictor, level, value, width / 2, off)
+    half = width / 2
+    if predictor == 5:
+        level = value + (_AHEAD if off > 0.0 else -_AHEAD if off < 0.0 else 0.0) * half
+    else:
+        level = min(max(level, value - _CLIP * half), value + _CLIP * half)
     # Values near the largest float leave its range: then no prediction.
     return (level, slope) if np.isfinite(level) and np.isfinite(slope) else (value, 0.0)
 
@@ -243,13 +271,13 @@ def _best_predictor(shadows: Ladder, item: int, width: float) -> int:
     if not (unit > 0.0 and 0.0 < width < np.inf):
         return 0
     nearest = int(np.rint(2.0 * np.log2(width / unit))) + 9
-    return _choice(shadows.counts[item], min(max(nearest, 1), _STEPS) - 1)
+    return _choice(shadows.shadows[item], min(max(nearest, 1), RUNGS - 1))
 
 
 @compiled
-def _choice(counts: Floats, step: int) -> int:
+def _choice(shadows: Floats, rung: int) -> int:
     best = 0
     for predictor in range(1, _PREDICTORS):
-        if counts[predictor, step] < _BETTER * counts[best, step] - _BY:
+        if shadows[predictor, _COUNT + rung] < _BETTER * shadows[best, _COUNT + rung] - _BY:
             best = predictor
     return best

@@ -56,7 +56,7 @@ def best_plan(
     """
     best = Plan(np.full(widths.size, np.nan), 0.0, 0.0)
     allowed = _SPARE * received - spent
-    if allowed <= 0.0:
+    if allowed <= 0.0 or allowed < _least_cost(rows, known):
         return best
     recent, long = max(_SHORT, tick - last), min(_LONG, tick)
     for horizon in (recent, long):
@@ -64,6 +64,16 @@ def best_plan(
             find_targets(rows, known, widths, movable, tick, float(horizon), space)
             best = _choose(rows, known, widths, tick, last, float(horizon), allowed, space, best)
     return best
+
+
+@compiled
+def _least_cost(rows: RowArrays, known: Known) -> float:
+    """No plan costs less than the cheapest item's growth."""
+    least = np.inf
+    for item in range(known.cost.size):
+        if rows.adaptable[item]:
+            least = min(least, known.cost[item])
+    return least
 
 
 @compiled
@@ -134,7 +144,9 @@ def _play(
         width = min(target[item], widths[item] + _room(rows, item, free))
         if width <= _WIDER * widths[item] and width < target[item]:
             continue
-        less = before[item] - known.cost[item] * rate_at(curve[item], known.unit[item], width)
+        less = before[item] - (
+            after[item] if width == target[item] else known.cost[item] * rate_at(curve[item], known.unit[item], width)
+        )
         if less * patience[item] > known.cost[item]:
             new[item] = width
             saved += less

@@ -18,8 +18,8 @@ from tolerant.kernels.compiled import compiled
 
 _LASTS = 200.0
 """Ticks that what is seen now lasts."""
-_QUARTERS = 4 * 8 + 1
-"""Widths that a target is chosen from: quarter octaves over eight octaves, beside 0 and the cap."""
+_QUARTERS = 2.0 ** (np.arange(4 * 8 + 1) / 4 - 4)
+"""Widths that a target is chosen from, in units: quarter octaves over eight octaves, beside 0 and the cap."""
 _BISECTIONS = 30
 _ROUNDS = 30
 
@@ -58,7 +58,7 @@ def known_of(unit: Floats, cost: Floats) -> Known:
 
 def market(items: int) -> Market:
     """Room for so many items."""
-    hulls = [np.zeros((items, _QUARTERS + 2)) for _ in range(2)]
+    hulls = [np.zeros((items, len(_QUARTERS) + 2)) for _ in range(2)]
     flat = [np.zeros(items) for _ in range(3)]
     return Market(np.zeros((items, RUNGS)), np.zeros(items, np.int64), *hulls, *flat)
 
@@ -121,8 +121,8 @@ def _find_hull(known: Known, item: int, cap: float, space: Market) -> None:
     unit, curve, cost = known.unit[item], space.curve[item], known.cost[item]
     space.width[item, 0], space.spend[item, 0] = 0.0, cost * curve[0]
     space.corners[item] = 1
-    for step in range(_QUARTERS):
-        width = unit / 16.0 * 2.0 ** (step / 4.0)
+    for step in range(_QUARTERS.size):
+        width = unit * _QUARTERS[step]
         if width >= cap:
             break
         rung = 1 + step // 2
