@@ -8,7 +8,7 @@ def width_of(rung, unit):
 
 
 class Twin:
-    """One item's ladder. `shadow[rung][p]` is the (centre, slope) of predictor p's filter, the last the chosen one's."""
+    """One item's ladder. `shadow[rung][p]` is (centre, slope) of predictor p's filter, the last the chosen one's."""
 
     def __init__(self, unit, value):
         self.unit, self.age = unit, 0

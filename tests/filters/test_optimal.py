@@ -104,7 +104,8 @@ def solver(rows, steps, costs):
             },
             options={"maxiter": 200, "ftol": 1e-10},
         ).x
-    return np.exp(found) if np.isfinite(found).all() else np.exp(start)
+    # Where it lost its way, its point is clipped into what floats can hold, and scaled into the rows all the same.
+    return np.exp(np.clip(found, -100, 100) if np.isfinite(found).all() else start)
 
 
 def feasible(rows, widths):
