@@ -25,6 +25,16 @@ def test_the_item_above_the_target_takes_what_all_lose():
     assert decided.granted.tolist() == [True, False, False]
 
 
+def test_what_is_free_can_be_shared_among_the_most_deviating():
+    rows = rows_of([("avg", np.arange(5), np.ones(5), 2.0)], 5)
+    decided = at(rows, [4] * 5, [9, 8, 7, 0, 0], share=2)
+    np.testing.assert_allclose(decided.widths, [4.3, 4.3, 3.8, 3.8, 3.8])
+    # Nobody deviates: one of them takes all.
+    assert at(rows, [4] * 5, [0] * 5, share=3).granted.sum() == 1
+    with pytest.raises(ValueError, match="share"):
+        at(rows, [4] * 5, [0] * 5, share=0)
+
+
 def test_costs_weigh_in_burdens():
     decided = boundary(
         ONE_ROW, np.full(3, 4.0), np.array([6, 3, 0]), np.array([1.0, 10, 1]), period=10, shrink=0.05, targets=None,

@@ -53,7 +53,7 @@ def spending(known, widths):
 
 def targets_of(rows, known, widths, horizon=200.0):
     space = market(rows.n_items)
-    find_targets(rows.arrays, known, widths, TICK, horizon, space)
+    find_targets(rows.arrays, known, widths, rows.adaptable, TICK, horizon, space)
     return np.where(rows.adaptable, space.target, widths), space
 
 
@@ -103,7 +103,7 @@ def test_rows_that_share_items_come_near_to_every_choice_from_a_grid():
 
 
 def plan_of(rows, known, widths, *, last=0, spent=0.0, received=1e6):
-    return best_plan(rows.arrays, known, widths, TICK, last, spent, received, market(rows.n_items))
+    return best_plan(rows.arrays, known, widths, rows.adaptable, TICK, last, spent, received, market(rows.n_items))
 
 
 @settings(deadline=None, max_examples=40)

@@ -60,6 +60,15 @@ def test_one_row_gives_one_grant_a_boundary():
     assert run.violations == 0
 
 
+def test_growth_can_be_shared_where_many_items_are_active():
+    trace = random_walk(40, 1500, np.linspace(0.1, 1, 40), seed=4)
+    queries = [Aggregate.over("q", "avg", trace.items, 3)]
+    alone, shared = (simulate(trace, queries, share=share, warmup=500) for share in (1, 4))
+    assert shared.violations == 0
+    assert 2 * alone.grants < shared.grants <= 400
+    assert shared.updates < 0.8 * alone.updates
+
+
 def test_the_seed_decides_between_ties_and_nothing_else():
     trace = random_walk(6, 400, 0.3, seed=2)
     queries = [Aggregate.over("q", "avg", trace.items, 2)]
@@ -125,6 +134,8 @@ def test_unqueried_items_never_send():
         ({"shrink": 1.0}, "shrink"),
         ({"shrink": -0.1}, "shrink"),
         ({"warmup": -1}, "warmup"),
+        ({"share": 0}, "share"),
+        ({"share": 1.5}, "share"),
         ({"costs": [1]}, "costs"),
         ({"costs": [1, -1]}, "'slow'"),
         ({"costs": {"fast": math.inf}}, "'fast'"),

@@ -49,6 +49,7 @@ def boundary(
     shrunk: Floats | None = None,
     believed: Floats | None = None,
     eligible: Flags | None = None,
+    share: int = 1,
 ) -> Boundary:
     """Steps 1 to 5 of a boundary. All arrays have one entry an item but `targets`, which has one a row.
 
@@ -59,6 +60,8 @@ def boundary(
     shrunk: the widths after the shrink, where the caller has them (to the bit, as the sources compute them).
     believed: what the sources may have after the shrink, ≥ shrunk; infinite where unknown, then its rows give nothing.
     eligible: who may grow now.
+    share: among how many of the most deviating items what is free is split (§5.2); 1, the seed's way, gives it to the
+    first.
 
     A grant gives the widest width for which every row still has Σ a·believed ≤ β.
     """
@@ -67,6 +70,7 @@ def boundary(
     new = np.array(shrunk, np.float64)
     old = np.ascontiguousarray(widths, np.float64)
     may = rows.adaptable if eligible is None else np.ascontiguousarray(eligible, np.bool_)
+    check_share(share)
     asked = np.zeros(len(rows)) if targets is None else np.array(targets, np.float64)
     if len(asked) != len(rows):
         raise ValueError(f"targets must have one entry for each of the {len(rows)} rows, got {len(asked)}")
@@ -77,8 +81,14 @@ def boundary(
     improve(arrays, burdens, asked)
     deviate(arrays, burdens, asked, deviations)
     held = new.copy() if believed is None else np.maximum(believed, new)
-    grow(arrays, new, held, deviations, may, key, granted)
+    grow(arrays, new, held, deviations, may, key, granted, int(share))
     return Boundary(new, granted, asked, burdens)
+
+
+def check_share(share: int) -> None:
+    """Refuse what cannot be a number of items."""
+    if not (share >= 1 and share == int(share)):
+        raise ValueError(f"share must be a whole number of items, at least 1, got {share}")
 
 
 @compiled
@@ -100,21 +110,26 @@ def grow(
     eligible: Flags,
     key: np.uint64,
     granted: Flags,
+    share: int,
 ) -> None:
-    """Hand out what is free, by decreasing deviation; changes widths, believed and granted. For compiled code."""
+    """Hand out what is free, by decreasing deviation; changes widths, believed and granted. For compiled code.
+
+    The k-th of the `share` most deviating items, from 0, takes 1/(share − k) of what it can get; later ones all.
+    """
     free, live = _free(rows, believed)
     tie = _TIE * deviations.max() if deviations.size else 0.0
     leading, rest = _candidates(rows, free, deviations, eligible, tie)
     leading = leading[np.argsort(-deviations[leading])]
+    parts = min(share, leading.size)
     first = 0
     while first < leading.size and live > 0:
         last = first + 1
         while last < leading.size and deviations[leading[first]] - deviations[leading[last]] <= tie:
             last += 1
-        live = _grow_group(rows, leading[first:last], widths, believed, free, key, granted, live)
+        live, parts = _grow_group(rows, leading[first:last], widths, believed, free, key, granted, live, parts)
         first = last
     if live > 0:
-        _grow_group(rows, rest, widths, believed, free, key, granted, live)
+        _grow_group(rows, rest, widths, believed, free, key, granted, live, 1)
 
 
 @compiled
@@ -171,8 +186,9 @@ def _grow_group(
     key: np.uint64,
     granted: Flags,
     live: int,
-) -> int:
-    """Let tied items grow in random order; how many rows have something left."""
+    parts: int,
+) -> tuple[int, int]:
+    """Let tied items grow in random order; how many rows have something left, and items still share it."""
     if group.size > 1:
         order = np.empty(group.size, np.uint64)
         for k in range(group.size):
@@ -182,6 +198,8 @@ def _grow_group(
         if live == 0:
             break
         room, binding = _room(rows, item, free)
+        whole = parts <= 1
+        room, parts = room / max(parts, 1), parts - 1
         if room <= 0 or believed[item] + room - widths[item] <= _LEAST * rows.caps[item]:
             continue
         widths[item] = believed[item] = believed[item] + room
@@ -189,7 +207,7 @@ def _grow_group(
         for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
             row = rows.item_rows[entry]
             # Exactly 0 where the item took all: rounding must not leave a row that looks alive.
-            left = 0.0 if row == binding else free[row] - rows.item_coefficients[entry] * room
+            left = 0.0 if row == binding and whole else free[row] - rows.item_coefficients[entry] * room
             live -= free[row] > 0 >= left
             free[row] = left
-    return live
+    return live, parts

@@ -56,7 +56,7 @@ def best_plan(
     """
     best = Plan(np.full(widths.size, np.nan), 0.0, 0.0)
     allowed = _SPARE * received - spent
-    if allowed <= 0.0 or allowed < _least_cost(rows, known):
+    if allowed <= 0.0 or allowed < _least_cost(movable, known):
         return best
     recent, long = max(_SHORT, tick - last), min(_LONG, tick)
     for horizon in (recent, long):
@@ -67,11 +67,11 @@ def best_plan(
 
 
 @compiled
-def _least_cost(rows: RowArrays, known: Known) -> float:
+def _least_cost(movable: Flags, known: Known) -> float:
     """No plan costs less than the cheapest item's growth."""
     least = np.inf
     for item in range(known.cost.size):
-        if rows.adaptable[item]:
+        if movable[item]:
             least = min(least, known.cost[item])
     return least
 

@@ -10,7 +10,7 @@ import numpy as np
 from tolerant.filters import allocation
 from tolerant.filters.audit import Promises, Spread, promises_of, spread_out, violations_at
 from tolerant.filters.floors import replay_floors
-from tolerant.filters.growth import burden, grow
+from tolerant.filters.growth import burden, check_share, grow
 from tolerant.filters.ladder import ladder
 from tolerant.filters.optimal import optimal
 from tolerant.filters.predictive import ends_of, replay_predictive
@@ -54,6 +54,7 @@ def simulate(
     costs: Mapping[str, float] | Sequence[float] | Floats | None = None,
     warmup: int = 0,
     seed: int = 0,
+    share: int = 1,
 ) -> Run:
     """Count the messages that `policy` needs to keep every query's promise over the trace.
 
@@ -62,7 +63,8 @@ def simulate(
     send where a value goes and what other widths would have sent, and moves width only when that pays.
     period: ticks from one boundary to the next. shrink: the part of its width that an item loses at each, in [0, 1).
     costs: of one message of an item, by name (1 where missing) or in the trace's order. Messages of ticks before
-    `warmup` are not counted. seed: decides between items of equal deviation.
+    `warmup` are not counted. seed: decides between items of equal deviation. share: among how many items "adaptive"
+    splits what it hands out at a boundary; more than 1 helps where many items are active.
 
     >>> trace = Trace(["fast", "slow"], [[t, t % 2 / 2] for t in range(11)])
     >>> total = Aggregate.over("total", "sum", trace.items, within=1.5)
@@ -72,6 +74,7 @@ def simulate(
     if policy not in POLICIES:
         raise ValueError(f"policy {policy!r} is not available; choose one of {', '.join(POLICIES)}")
     _check(period, shrink, warmup)
+    check_share(share)
     charge = _costs(costs, trace.items)
     terms = _terms(queries, trace.items)
     values = trace.filled()
@@ -97,6 +100,7 @@ def simulate(
             float(shrink),
             int(warmup),
             key_of(seed, 0),
+            int(share),
         )
     cost = float(charge @ (updates + grants))
     return Run(int(updates.sum()), int(grants.sum()), cost, int(violations), widths, updates, grants)
@@ -165,6 +169,7 @@ def _replay(
     shrink: float,
     warmup: int,
     key: np.uint64,
+    share: int,
 ) -> tuple[Integers, Integers, int]:
     """Updates and grants by item, and violations; changes centres and widths. period 0: no boundaries."""
     ticks, n = values.shape
@@ -181,9 +186,8 @@ def _replay(
         _offer(values[tick], centres, reach, updates)
         if period > 0 and tick % period == 0:
             counts, seen = updates - seen, updates.copy()
-            _boundary(
-                rows, widths, counts, costs, period, shrink, targets, absorbed(key, np.uint64(tick // period)), grants
-            )
+            tie_key = absorbed(key, np.uint64(tick // period))
+            _boundary(rows, widths, counts, costs, period, shrink, targets, tie_key, grants, share)
             reach = widths / 2
             spread_out(promises, widths, spread)
             _offer(values[tick], centres, reach, updates)
@@ -213,6 +217,7 @@ def _boundary(
     targets: Floats,
     key: np.uint64,
     grants: Integers,
+    share: int,
 ) -> None:
     """`growth.boundary` in place, every width being known at both ends."""
     burdens, deviations = np.empty(widths.size), np.empty(widths.size)
@@ -223,7 +228,7 @@ def _boundary(
         if rows.adaptable[item]:
             widths[item] *= 1.0 - shrink
     granted = np.zeros(widths.size, np.bool_)
-    grow(rows, widths, widths, deviations, rows.adaptable, key, granted)
+    grow(rows, widths, widths, deviations, rows.adaptable, key, granted, share)
     grants += granted
 
 
