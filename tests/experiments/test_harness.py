@@ -48,6 +48,7 @@ def rows_of(ratio, *, rest=3000, violations=0):
     return [
         {**base, "policy": "uniform", "messages_per_second": 10.0},
         {**base, "policy": "adaptive", "messages_per_second": 10.0 * ratio},
+        {**base, "policy": "predictive", "messages_per_second": 5.0},
     ]
 
 
@@ -69,7 +70,7 @@ def test_hosts_that_never_rest_are_told_but_not_judged():
 
 def test_measure_breaks_no_promise():
     rows = measure({"regime": "", "rest": 300, "delta": 0.5, "hosts": 20, "ticks": 400, "warmup": 50})
-    assert [row["policy"] for row in rows] == ["exact", "uniform", "adaptive"]
+    assert [row["policy"] for row in rows] == ["exact", "uniform", "adaptive", "predictive"]
     assert all(row["violations"] == 0 for row in rows)
 
 
@@ -84,6 +85,6 @@ def test_an_experiment_runs_as_a_spark_job(tmp_path):
     assert told[0] == (0, len(grid))
     assert told[-1] == (len(grid), len(grid))
     # In the order of the grid, whichever worker was first.
-    assert [(row["rest"], row["delta"]) for row in found.rows[::3]] == [(p["rest"], p["delta"]) for p in grid]
+    assert [(row["rest"], row["delta"]) for row in found.rows[::4]] == [(p["rest"], p["delta"]) for p in grid]
     assert all(row["violations"] == 0 for row in found.rows)
     found.save(tmp_path)

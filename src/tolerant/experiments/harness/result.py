@@ -59,6 +59,8 @@ def draw(result: Result, path: Path) -> None:
             points = sorted((row[chart.x], row[chart.y]) for row in rows if row[chart.series] == series)
             axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=str(series))
         _dress(axes, chart, str(panel))
+        if any(isinstance(row[chart.x], str) for row in rows):
+            axes.tick_params(axis="x", rotation=90)  # names need more room than numbers
     figure.savefig(path, dpi=120)
 
 

@@ -1,0 +1,83 @@
+"""What could have been done, the trace being known: the best fixed widths, and the fewest constant pieces
+(`specs/1-filters.md` §5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.filters.ladder import RUNGS
+from tolerant.filters.prices import find_targets, known_of, market
+from tolerant.filters.rows import Terms, rows_of
+from tolerant.kernels.compiled import compiled
+from tolerant.queries import Aggregate
+from tolerant.traces import Trace
+
+_HORIZON = 300.0
+
+
+def static_cost(trace: Trace, queries: Sequence[Aggregate], warmup: int = 0) -> int:
+    """Updates of the best fixed widths, chosen from what each width would have sent."""
+    return _cost(trace, queries, warmup, clairvoyant=False)
+
+
+def clairvoyant_cost(trace: Trace, queries: Sequence[Aggregate], warmup: int = 0) -> int:
+    """Updates of sources that know the future and cut it into the fewest pieces of constant answer."""
+    return _cost(trace, queries, warmup, clairvoyant=True)
+
+
+def _cost(trace: Trace, queries: Sequence[Aggregate], warmup: int, clairvoyant: bool) -> int:
+    values = trace.filled()
+    n, ticks = len(trace.items), float(max(trace.ticks - warmup, 1))
+    place = {item: k for k, item in enumerate(trace.items)}
+    rows = rows_of(
+        [
+            Terms(q.fn, np.array([place[i] for i in q.weights]), np.array(list(q.weights.values()), float), q.within)
+            for q in queries
+        ],
+        n,
+    )
+    units = np.where(rows.unqueried, 0.0, rows.uniform)
+    known = known_of(rows.uniform, np.ones(n))
+    for rung in range(RUNGS):
+        widths = units * (2.0 ** ((rung - 9) / 2) if rung else 0.0)
+        sent = count_sent(values, widths, warmup, clairvoyant)
+        # Wider never counts as more, and never as nothing: curves are read between rungs by their ratios.
+        rate = np.maximum(sent, 1e-3) / ticks
+        known.life[:, rung] = rate if rung == 0 else np.minimum(rate, known.life[:, rung - 1])
+    known.now[:] = known.life
+    space = market(n)
+    find_targets(rows.arrays, known, rows.uniform, rows.adaptable, 0, _HORIZON, space)
+    best = np.where(rows.adaptable, space.target, rows.caps)
+    # Between rungs a curve is only an estimate; where it misled, equal widths are better.
+    return int(min(count_sent(values, widths, warmup, clairvoyant).sum() for widths in (best, rows.uniform)))
+
+
+@compiled
+def count_sent(
+    values: NDArray[np.float64], widths: NDArray[np.float64], warmup: int, clairvoyant: bool
+) -> NDArray[np.float64]:
+    """Updates of every item from the tick `warmup` on, in a filter of fixed width; int as float64[items].
+
+    clairvoyant: a new piece begins when the values since the last no longer fit the width.
+    """
+    ticks, n = values.shape
+    sent = np.zeros(n)
+    low, high = values[0].copy(), values[0].copy()
+    for tick in range(1, ticks):
+        for item in range(n):
+            value = values[tick, item]
+            if np.isnan(low[item]):
+                low[item] = high[item] = value
+            if clairvoyant:
+                low[item], high[item] = min(low[item], value), max(high[item], value)
+                left = high[item] - low[item] > widths[item]
+            else:
+                left = abs(value - low[item]) > widths[item] / 2
+            if left:
+                low[item] = high[item] = value
+                sent[item] += tick >= warmup
+    return sent

@@ -1,0 +1,36 @@
+"""Recorded traces on which policies are compared: prices, cloud metrics, weather (`specs/1-filters.md` §5)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tolerant.experiments.workloads.recorded import FOLDER, recorded
+from tolerant.traces import Trace
+
+RECORDED = {
+    "markets": "markets-minute",
+    "stocks": "stocks-daily",
+    "cloud": "cloud-5min",
+    "weather": "weather-hourly",
+}
+"""The file of each trace."""
+
+
+def available() -> list[str]:
+    """The traces that are there."""
+    return [name for name, file in RECORDED.items() if recorded(file) is not None]
+
+
+def scaled(name: str, ticks: int = 6000) -> Trace:
+    """The first ticks of a recorded trace; prices scaled to 100 at the start, cloud metrics to a mean of 100."""
+    if name not in RECORDED:
+        raise ValueError(f"name must be one of {', '.join(RECORDED)}, got {name!r}")
+    trace = recorded(RECORDED[name])
+    if trace is None:
+        raise ValueError(f"{RECORDED[name]}.parquet is not to be found; {FOLDER} names the folder to look in")
+    values = np.array(trace.values[:ticks])
+    if name in ("markets", "stocks"):
+        values = 100 * values / values[0]
+    elif name == "cloud":
+        values = 100 * values / values.mean(axis=0)
+    return Trace(trace.items, values)
