@@ -1,11 +1,13 @@
 """Speed of `filters.simulate` and of a boundary, against what a user would write or pick (`specs/1-filters.md` §7).
 
 The baseline of the tick loop is plain NumPy for uniform widths, without an audit; ours checks every promise at every
-tick. The baseline of the targets is `scipy.optimize.nnls`.
+tick. The baseline of the targets is `scipy.optimize.nnls`. Memory is that of a process that does nothing else.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
 import time
 from collections.abc import Callable
 
@@ -53,6 +55,21 @@ def tick_loops(items: int, ticks: int, bars: dict[str, float]) -> list[Figure]:
         Figure(f"{policy} over plain numpy, {items} items", ratio, "×", f"≥ {bars[policy]}", ratio >= bars[policy])
         for policy, ratio in ratios.items()
     ]
+
+
+def predictive_loop(ticks: int) -> Figure:
+    """How many times as long as the baseline the predictive policy takes: every item runs 108 shadow filters."""
+    trace, queries = walks(200, ticks)
+    comparison = compare(
+        f"predictive, 200 items × {ticks:,} ticks",
+        {
+            "predictive": lambda: simulate(trace, queries, "predictive"),
+            "plain numpy": lambda: plain_numpy(trace.values, 4.0),
+        },
+    )
+    print(comparison.text(work=200 * ticks, unit="item-ticks"))
+    ratio = 1 / comparison.ratio("predictive", "plain numpy")
+    return Figure("predictive, times plain numpy's time", ratio, "×", "≤ 40", ratio <= 40)
 
 
 def overlapping(rows: int, items: int, each: int) -> tuple[Rows, np.ndarray]:
@@ -120,20 +137,59 @@ def best_boundary(rows: Rows) -> float:
 
 
 def growth_of_cost(items: int, ticks: int) -> list[Figure]:
-    """What twice the ticks and twice the items cost."""
-    sizes = {"base": (items, ticks), "ticks": (items, 2 * ticks), "items": (2 * items, ticks)}
-    work = {name: walks(*size) for name, size in sizes.items()}
+    """What twice and four times the ticks or the items cost: the larger growth of two doublings."""
+    figures = []
+    for policy in ("uniform", "adaptive", "predictive"):
+        n, length = (items, ticks) if policy != "predictive" else (items // 4, ticks // 10)
+        sizes = {
+            "base": (n, length),
+            "ticks": (n, 2 * length),
+            "ticks again": (n, 4 * length),
+            "items": (2 * n, length),
+            "items again": (4 * n, length),
+        }
+        work = {name: walks(*size) for name, size in sizes.items()}
+        comparison = compare(
+            policy, {name: lambda one=one, policy=policy: simulate(*one, policy) for name, one in work.items()}
+        )
+        for what in ("ticks", "items"):
+            ratio = max(comparison.ratio("base", what), comparison.ratio(what, f"{what} again"))
+            figures.append(Figure(f"{policy}, twice the {what}", ratio, "×", "≤ 2.6", ratio <= 2.6))
+    return figures
+
+
+def a_million_items(items: int) -> list[Figure]:
+    """One average over very many items, 20 ticks with two boundaries; milliseconds a tick."""
+    values = np.random.default_rng(4).normal(size=(20, items)).cumsum(axis=0)
+    trace = Trace(tuple(f"item{k}" for k in range(items)), values)
+    query = Aggregate.over("mean", "avg", trace.items, within=3.0)
     figures = []
     for policy in ("uniform", "adaptive"):
-        comparison = compare(
-            policy,
-            {name: lambda one=one, policy=policy: simulate(*one, policy) for name, one in work.items()},
-            rounds=5,
-        )
-        for name in ("ticks", "items"):
-            ratio = comparison.ratio("base", name)
-            figures.append(Figure(f"{policy}, twice the {name}", ratio, "×", "≤ 2.6", ratio <= 2.6))
+        start = time.perf_counter()
+        run = simulate(trace, [query], policy)
+        seconds = time.perf_counter() - start
+        assert run.violations == 0
+        figures.append(Figure(f"{policy}, one average of {items:,} items, a tick", 1e3 * seconds / 20, "ms"))
     return figures
+
+
+def memory(items: int) -> list[Figure]:
+    """Arrays of length items that a simulation takes beside the trace."""
+    figures = []
+    for policy, bar in (("uniform", 40), ("adaptive", 40), ("predictive", 500)):
+        with multiprocessing.get_context("spawn").Pool(1) as fresh:
+            arrays = fresh.apply(arrays_taken, (policy, items))
+        figures.append(Figure(f"{policy}, arrays beside the trace", arrays, "", f"≤ {bar}", arrays <= bar))
+    return figures
+
+
+def arrays_taken(policy: str, items: int) -> float:
+    """In a process of its own: by how much its greatest size grows, in arrays of float64[items]."""
+    simulate(*walks(5, 30), policy)
+    trace, queries = walks(items, 30)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    simulate(trace, queries, policy)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / (8 * items)
 
 
 def main() -> None:
@@ -142,9 +198,12 @@ def main() -> None:
     figures = [
         *tick_loops(200, ticks, {"uniform": 2.0, "adaptive": 1.0}),
         *tick_loops(20, ticks, {"uniform": 8.0}),
+        predictive_loop(1_000 if quick else 3_000),
         targets(5 if quick else 20),
         *growth_of_cost(200, ticks),
         *boundaries(10_000 if quick else 100_000),
+        *a_million_items(100_000 if quick else 1_000_000),
+        *memory(20_000 if quick else 100_000),
     ]
     if not report("filters-simulate", {"ticks": ticks}, figures):
         raise SystemExit(1)
