@@ -39,7 +39,7 @@ def generated(kind: str, items: int, ticks: int, seed: int = 0) -> Trace:
         steps = rng.uniform(0.1, 1, items) * np.column_stack([_bursts(rng, ticks) for _ in range(items)])
         values = (noise * steps).cumsum(axis=0)
     else:
-        values = bursty_traffic(150.0 * np.arange(1, items + 1) ** -1.5, ticks, on=30, off=270, seed=seed)
+        values = bursty_traffic([150.0 * rank**-1.5 for rank in range(1, items + 1)], ticks, on=30, off=270, seed=seed)
     return Trace(tuple(f"item{k}" for k in range(items)), values)
 
 
