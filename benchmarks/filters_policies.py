@@ -1,7 +1,7 @@
 """Messages and bytes of every policy, against what an engineer would pick today (`specs/1-filters.md` §7).
 
 On generated data predictive filters stand against adaptive ones. On recorded traces (`--traces FOLDER`, or the
-environment variable TOLERANT_TRACES; left out where there are none) all stand against a fixed deadband per item, at the
+environment variable TOLERANT_DATA; left out where there are none) all stand against a fixed deadband per item, at the
 same guaranteed error of the *answer*: the same for every item ("uniform"), or in proportion to how much each moves,
 known beforehand; and against swinging-door compression, whose answers come only when a segment ends.
 """
@@ -17,7 +17,8 @@ from side_by_side import Figure, report
 from tolerant.experiments import filters_fig3, filters_fig4, filters_fig7, filters_fig8
 from tolerant.experiments.workloads.hindsight import count_sent
 from tolerant.experiments.workloads.kinds import averages, generated, one_average
-from tolerant.experiments.workloads.recorded import available, recorded, traces_folder
+from tolerant.experiments.workloads.recorded import FOLDER
+from tolerant.experiments.workloads.scaled import available, scaled
 from tolerant.filters import Run, simulate
 from tolerant.filters.rows import Rows, Terms, rows_of
 from tolerant.filters.shares import fitted
@@ -93,7 +94,7 @@ def recorded_figures(ticks: int, warmup: int, draws: int, judged: bool) -> list[
     """Geometric means over the cells of what uniform deadbands send, and the worst cell of predictive filters."""
     ratios: dict[str, list[tuple[float, float, float]]] = {}
     for name in available():
-        trace = recorded(name, ticks)
+        trace = scaled(name, ticks)
         for label, queries in (
             ("one", lambda delta, draw: one_average(trace, delta)),  # noqa: B023
             ("six", lambda delta, draw: averages(trace, delta, 6, (5, 5), (0.3, 1.0), draw)),  # noqa: B023
@@ -187,13 +188,13 @@ def main() -> None:
     parser.add_argument("--traces", help="the folder of the recorded traces")
     options = parser.parse_args()
     if options.traces:
-        os.environ["TOLERANT_TRACES"] = options.traces
+        os.environ[FOLDER] = options.traces
     figures = [*generated_figures(1 if options.quick else 3), *claims(options.quick)]
     ticks, draws = (2000, 1) if options.quick else (6000, 2)
     if available():
         figures += recorded_figures(ticks, 500, draws, judged=not options.quick)
     else:
-        print(f"no recorded traces in {traces_folder()}: left out")
+        print(f"no recorded traces found ({FOLDER} names their folder): left out")
     if not report("filters-policies", {"ticks": ticks, "draws": draws, "traces": len(available())}, figures):
         raise SystemExit(1)
 
