@@ -109,15 +109,16 @@ def test_figure_2():
     assert not filters_fig2.judge([{**row, "cpu_share": 1e-5} for row in made]).came_out
 
 
-def rated(**rates):
-    return [{"delta": 0.8, "policy": p, "messages_per_second": r, "violations": 0} for p, r in rates.items()]
+def rated(regime, **rates):
+    base = {"regime": regime, "delta": 0.8, "violations": 0}
+    return [{**base, "policy": policy, "messages_per_second": rate} for policy, rate in rates.items()]
 
 
 def test_figure_6():
-    rows = filters_fig6.measure({"delta": 4.0, "ticks": 300, "warmup": 50})
+    rows = filters_fig6.measure({"regime": "steady", "delta": 4.0, "ticks": 300, "warmup": 50})
     assert all(row["violations"] == 0 for row in rows)
-    assert filters_fig6.judge(rated(uniform=10, adaptive=9, predictive=8)).came_out
-    assert not filters_fig6.judge(rated(uniform=10, adaptive=11, predictive=8)).came_out
+    assert filters_fig6.judge(rated("steady", uniform=10, adaptive=9, predictive=8)).came_out
+    assert not filters_fig6.judge(rated("bursts", uniform=10, adaptive=11, predictive=8)).came_out
 
 
 def test_figure_8():
@@ -126,10 +127,12 @@ def test_figure_8():
     queries = filters_fig8.queries_of(trace.items, 0.8)
     assert [len(query.weights) for query in queries] == [160] * 5
     assert [round(query.within, 6) for query in queries] == [0.004, 0.4, 0.004, 0.004, 0.4]
-    rows = filters_fig8.measure({"delta": 0.8, "ticks": 100, "warmup": 20})
+    rows = filters_fig8.measure({"regime": filters_fig8.REGIMES[2], "delta": 0.8, "ticks": 100, "warmup": 20})
     assert all(row["violations"] == 0 for row in rows)
-    assert filters_fig8.judge(rated(uniform=10, adaptive=4, predictive=3)).came_out
-    assert not filters_fig8.judge(rated(uniform=10, adaptive=6, predictive=3)).came_out
+    judged, told, _ = filters_fig8.REGIMES
+    good = rated(judged, uniform=10, adaptive=4, predictive=3)
+    assert filters_fig8.judge(good + rated(told, uniform=10, adaptive=12, predictive=3)).came_out
+    assert not filters_fig8.judge(rated(judged, uniform=10, adaptive=6, predictive=3)).came_out
 
 
 def test_figure_9():

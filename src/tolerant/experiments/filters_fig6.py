@@ -1,7 +1,8 @@
 """Seed 004, Figure 6: one AVG over the packet rates of ten busy hosts, adaptive filters against uniform ones.
 
 The seed measured its own network, one-minute averages of 100 to 800 packets a second; here they are generated. All
-hosts are active and alike, so that there is little to gain: the seed's curves lie mildly apart.
+hosts are active and alike, so that there is little to gain: the seed's curves lie mildly apart. How steady its traffic
+was is not known, so that steady and bursting hosts are both measured, and the claim must hold for both.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tolerant.queries import Aggregate
 from tolerant.traces import Trace
 
 HOSTS = 10
+REGIMES = {"steady": 0.0, "bursts": 60.0}
+"""Mean ticks between two bursts of a host, which last as long; 0: it never rests."""
 POLICIES = ("uniform", "adaptive", "predictive")
 
 
@@ -24,14 +27,15 @@ def grid(quick: bool) -> list[Row]:
     """δ, twice the tolerance, packets a second."""
     widths = [1.0, 4.0, 10.0] if quick else [0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]
     size: Row = {"ticks": 4000, "warmup": 500} if quick else {"ticks": 40_000, "warmup": 2000}
-    return [{"delta": width, **size} for width in widths]
+    return [{"regime": regime, "delta": width, **size} for regime in REGIMES for width in widths]
 
 
 def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
     """Messages a second of each policy."""
     ticks, warmup = int(parameters["ticks"]), int(parameters["warmup"])
     items = tuple(f"host-{k}" for k in range(HOSTS))
-    trace = Trace(items, bursty_traffic(np.linspace(100, 800, HOSTS).tolist(), ticks, on=60, off=60, seed=6))
+    rest = REGIMES[str(parameters["regime"])]
+    trace = Trace(items, bursty_traffic(np.linspace(100, 800, HOSTS).tolist(), ticks, on=60, off=rest, seed=6))
     query = Aggregate.over("volume", "avg", items, within=float(parameters["delta"]) / 2)
     rows: list[Row] = []
     for policy in POLICIES:
@@ -42,17 +46,21 @@ def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """Adaptive must send less than uniform in the mean over all δ."""
-    rates = {(float(row["delta"]), row["policy"]): float(row["messages_per_second"]) for row in rows}
-    widths = sorted({width for width, _ in rates})
-    told, means = [], {}
-    for policy in POLICIES[1:]:
-        found = [rates[width, policy] / max(rates[width, "uniform"], 1e-12) for width in widths]
-        means[policy] = float(np.exp(np.mean(np.log(np.maximum(found, 1e-12)))))
-        told.append(f"{policy} {min(found):.2f}–{max(found):.2f}, in the mean {means[policy]:.2f}")
+    """Adaptive must send less than uniform in the mean over all δ, in every regime."""
+    told, held = [], True
+    for regime in dict.fromkeys(str(row["regime"]) for row in rows):
+        rates = {
+            (float(row["delta"]), row["policy"]): float(row["messages_per_second"])
+            for row in rows
+            if row["regime"] == regime
+        }
+        for policy in POLICIES[1:]:
+            found = [rate / max(rates[d, "uniform"], 1e-12) for (d, name), rate in rates.items() if name == policy]
+            mean = float(np.exp(np.mean(np.log(np.maximum(found, 1e-12)))))
+            told.append(f"{regime}, {policy} {min(found):.2f}–{max(found):.2f}, in the mean {mean:.2f}")
+            held = held and (policy != "adaptive" or mean < 1)
     broken = sum(int(row["violations"]) for row in rows)
-    finding = f"messages over uniform's for δ {widths[0]:g}–{widths[-1]:g}: {'; '.join(told)}; {broken} violations"
-    return Verdict(means["adaptive"] < 1 and broken == 0, finding)
+    return Verdict(held and broken == 0, f"messages over uniform's: {'; '.join(told)}; {broken} violations")
 
 
 EXPERIMENT = Experiment(
@@ -62,6 +70,11 @@ EXPERIMENT = Experiment(
     measure=measure,
     judge=judge,
     chart=Chart(
-        x="delta", y="messages_per_second", series="policy", x_label="δ, packets a second", y_label="messages a second"
+        x="delta",
+        y="messages_per_second",
+        series="policy",
+        panel="regime",
+        x_label="δ, packets a second",
+        y_label="messages a second",
     ),
 )
