@@ -1,0 +1,169 @@
+"""How often values have come, older times counting less: for several lengths of memory at once.
+
+Weights are kept in units that grow by e^(1/τ) a row instead of shrinking all of them: their order only changes where a
+value comes. A value's weight over the total is its probability; what has not come has a share ε of it together, which
+is learned as the rest is (how much of what came was better explained by "something else").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.kernels.compiled import compiled
+from tolerant.kernels.random import mixed
+from tolerant.retention.arrays import Floats, Integers, i64
+
+_SMALLEST = 64
+_LARGEST_UNIT = 1e100
+_FORGOTTEN = 1e-9
+
+
+class Frequencies:
+    """Weights of values for each of `memories` (rows; infinite: nothing is forgotten).
+
+    >>> counts = Frequencies([np.inf])
+    >>> counts.observe(np.array([7, 8, 7]))[0].tolist()
+    [1.0, 1.0, 2.0]
+    >>> counts.weights(np.array([7, 9]), 0).tolist()
+    [2.0, 0.0]
+    """
+
+    def __init__(self, memories: Sequence[float]) -> None:
+        self.memories = np.array(memories, np.float64)
+        n = len(self.memories)
+        self._growth = np.exp(1.0 / self.memories)
+        self._keys = np.zeros(_SMALLEST, np.int64)
+        self._table = np.zeros((_SMALLEST, n))
+        # Unit, total weight and share of the unknown of each memory; then the number of values held.
+        self._units = np.concatenate([np.ones(n), np.zeros(n), np.full(n, 0.5), np.zeros(1)])
+
+    def observe(self, values: Integers, which: int = 0, asked: Integers | None = None) -> tuple[Floats, Floats, Floats]:
+        """Take values in; the weight (of memory `which`) of each at its time, and of the value asked for at each time.
+
+        Third: ln of the probability that each memory gave the values beforehand, float64[memories].
+        """
+        self._make_room(len(values))
+        touched, fresh = np.zeros(len(values)), np.zeros(0 if asked is None else len(values))
+        likelihood = np.zeros(len(self.memories))
+        _observe(
+            self._keys, self._table, self._units, self._growth, values, values[:0] if asked is None else asked, which,
+            touched, fresh, likelihood,
+        )  # fmt: skip
+        return touched, fresh, likelihood
+
+    def weights(self, values: Integers, which: int) -> Floats:
+        """The weights of values now, in the present unit's terms (comparable with each other and with `observe`'s)."""
+        return _weights(self._keys, self._table, np.ascontiguousarray(values, np.int64), which)
+
+    def total(self, which: int) -> float:
+        """The sum of all weights, in the same terms."""
+        return float(self._units[len(self.memories) + which])
+
+    def needs_scaling(self) -> bool:
+        """Whether units have grown so much that weights must be brought down: whoever keeps some asks again after."""
+        return bool((self._units[: len(self.memories)] > _LARGEST_UNIT).any())
+
+    def scale(self) -> None:
+        """Bring units back to 1; forget values of no weight."""
+        n = len(self.memories)
+        units = self._units[:n].copy()
+        self._table /= units
+        self._units[n : 2 * n] /= units
+        self._units[:n] = 1.0
+        self._rehash(len(self._keys))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything, as arrays."""
+        return {"keys": self._keys, "table": self._table, "units": self._units, "memories": self.memories}
+
+    @classmethod
+    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Frequencies:
+        """What `state` was taken of."""
+        made = cls(arrays["memories"].tolist())
+        made._keys, made._table, made._units = (arrays[name].copy() for name in ("keys", "table", "units"))
+        return made
+
+    def _make_room(self, more: int) -> None:
+        if 2 * (int(self._units[-1]) + more) > len(self._keys):
+            self._rehash(more)
+
+    def _rehash(self, more: int) -> None:
+        n = len(self.memories)
+        used = (self._table > _FORGOTTEN * self._units[:n]).any(axis=1)
+        self._put(self._keys[used], self._table[used], more)
+
+    def _put(self, keys: Integers, table: Floats, more: int) -> None:
+        size = 1 << max(6, (2 * (len(keys) + more) - 1).bit_length())
+        self._keys, self._table = np.zeros(size, np.int64), np.zeros((size, len(self.memories)))
+        self._units[-1] = len(keys)
+        _fill(self._keys, self._table, keys, table)
+
+
+@compiled
+def _home(keys: Integers, table: Floats, value: int) -> int:
+    """Where a value stands, or would."""
+    mask = keys.size - 1
+    place = i64(mixed(np.uint64(value))) & mask
+    while keys[place] != value and _is_used(table, place):
+        place = (place + 1) & mask
+    return place
+
+
+@compiled
+def _is_used(table: Floats, place: int) -> bool:
+    used = False
+    for j in range(table.shape[1]):
+        used = used or table[place, j] != 0.0
+    return used
+
+
+@compiled
+def _fill(keys: Integers, table: Floats, new_keys: Integers, new_table: Floats) -> None:
+    for k in range(new_keys.size):
+        place = _home(keys, table, new_keys[k])
+        keys[place] = new_keys[k]
+        table[place] = new_table[k]
+
+
+@compiled
+def _weights(keys: Integers, table: Floats, values: Integers, which: int) -> Floats:
+    out = np.zeros(values.size)
+    for k in range(values.size):
+        place = _home(keys, table, values[k])
+        if keys[place] == values[k]:
+            out[k] = table[place, which]
+    return out
+
+
+@compiled
+def _observe(
+    keys: Integers, table: Floats, units: Floats, growth: Floats, values: Integers, asked: Integers, which: int,
+    touched: Floats, fresh: Floats, likelihood: Floats,
+) -> None:  # fmt: skip
+    n = growth.size
+    for t in range(values.size):
+        place = _home(keys, table, values[t])
+        is_new = not _is_used(table, place)
+        other = 1.0 / (units[3 * n] + 2.0)
+        for j in range(n):
+            weight = 0.0 if is_new else table[place, j]
+            share = units[2 * n + j]
+            known = weight / units[n + j] if units[n + j] > 0.0 else 0.0
+            chance = (1.0 - share) * known + share * other
+            likelihood[j] += np.log(chance)
+            units[2 * n + j] += 0.01 * (share * other / chance - share)
+            units[j] *= growth[j]
+            table[place, j] = weight + units[j]
+            units[n + j] += units[j]
+        if is_new:
+            keys[place] = values[t]
+            units[3 * n] += 1.0
+        touched[t] = table[place, which]
+        if fresh.size:
+            place = _home(keys, table, asked[t])
+            if keys[place] == asked[t]:
+                fresh[t] = table[place, which]

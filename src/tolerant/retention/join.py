@@ -1,0 +1,143 @@
+"""Two streams joined with room for `memory` rows (`specs/6-retention.md` §2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tolerant.kernels.random import key_of
+from tolerant.retention.arrays import Floats, Integers, whole_number, whole_numbers
+from tolerant.retention.engine import NO_WINDOW
+from tolerant.retention.flow_expect import flow_expect
+from tolerant.retention.learned import learned_join
+from tolerant.retention.models import Model, Stationary
+from tolerant.retention.occurrences import in_partner, so_far
+from tolerant.retention.optimal import best_join
+from tolerant.retention.policies import check_models, check_policy, ranking
+from tolerant.retention.replay import play
+from tolerant.retention.scorers import static_chances
+from tolerant.retention.sides import Ranking, new_held
+from tolerant.retention.survival import Survival, check_survival, for_joining
+
+POLICIES = ("rand", "prob", "life", "heeb", "flow-expect", "optimal")
+"""What `join` knows to keep by."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """results: pairs found. share_r: rows of r among all held, over ticks and rows; NaN if nothing was held."""
+
+    results: int
+    share_r: float
+
+
+def join(
+    r: ArrayLike,
+    s: ArrayLike,
+    memory: int,
+    policy: str = "heeb",
+    *,
+    models: tuple[Model, Model] | None = None,
+    survival: Survival | None = None,
+    window: int | None = None,
+    warmup: int = 0,
+    lookahead: int = 5,
+    seed: int = 0,
+) -> Run:
+    """Count the results of joining `r` and `s`, one row of each a tick, where `memory` rows can be kept.
+
+    policy: "rand", "prob" (most frequent partner first), "life" (that times the remaining life; needs a window), "heeb"
+    (most expected results while it is likely to be kept), "flow-expect" (best fixed plan over `lookahead` ticks),
+    "optimal" (all is known). models: of r, of s; None with "heeb": learned as rows come.
+    survival: overrides how long "heeb" expects rows to be kept. window: ticks after its own at which a row can join.
+    Results before tick `warmup` do not count. A pair that arrives together never counts: it needs no memory.
+
+    >>> from tolerant.retention import Stationary
+    >>> often = Stationary({1: 0.5, 2: 0.3, 3: 0.2})
+    >>> join([1, 2, 1, 3, 2, 1, 2, 3], [2, 1, 1, 2, 3, 2, 1, 1], 2, models=(often, often))
+    Run(results=8, share_r=0.5)
+    """
+    task = _checked(r, s, memory, policy, models, survival, window, warmup, lookahead)
+    if policy == "optimal":
+        return Run(*best_join(task.r, task.s, task.memory, window, task.warmup))
+    if policy == "flow-expect":
+        assert models is not None
+        return Run(*flow_expect(task.r, task.s, task.memory, models, window, task.warmup, lookahead))
+    if policy == "heeb" and models is None:
+        return Run(*learned_join(task.r, task.s, task.memory, survival, window, task.warmup, seed))
+    return _simulated(task, policy, models, survival, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    r: Integers
+    s: Integers
+    memory: int
+    window: int | None
+    warmup: int
+
+
+def _checked(
+    r: ArrayLike,
+    s: ArrayLike,
+    memory: int,
+    policy: str,
+    models: tuple[Model, Model] | None,
+    survival: Survival | None,
+    window: int | None,
+    warmup: int,
+    lookahead: int,
+) -> _Task:
+    left, right = whole_numbers("r", r), whole_numbers("s", s)
+    if len(left) != len(right):
+        raise ValueError(f"r and s must have one row each a tick, got {len(left)} and {len(right)}")
+    check_policy(policy, POLICIES)
+    check_models(models)
+    if policy == "flow-expect" and models is None:
+        raise ValueError("models must be given for flow-expect, as (of r, of s), got None; fit(values) makes them")
+    if window is not None:
+        window = whole_number("window", window, 0)
+    elif policy == "life":
+        raise ValueError("window must be given for policy 'life': it ranks by remaining life, got None")
+    if survival is not None:
+        check_survival(survival, joining=True)
+    whole_number("lookahead", lookahead, 1)
+    return _Task(left, right, whole_number("memory", memory, 0), window, whole_number("warmup", warmup, 0))
+
+
+def _simulated(
+    task: _Task, policy: str, models: tuple[Model, Model] | None, survival: Survival | None, seed: int
+) -> Run:
+    partners = (None, None) if models is None else (models[1], models[0])
+    if models is not None and survival is None:
+        survival = for_joining(models, task.memory)
+    rankings = [ranking(policy, partner, survival, task.window, _span(task)) for partner in partners]
+    streams = (task.r, task.s)
+    keys = [_keys(policy, rankings[k], partners[k], streams[k], streams[1 - k]) for k in (0, 1)]
+    held = new_held((rankings[0], rankings[1]), task.memory + 2, task.memory + 2, task.window)
+    tally = np.zeros(3, np.int64)
+    play(
+        0, task.r, task.s, keys[0], keys[1], held, (rankings[0].scorer, rankings[1].scorer), np.ones(2), task.memory,
+        NO_WINDOW if task.window is None else task.window, task.warmup, policy == "rand", key_of(seed), tally,
+    )  # fmt: skip
+    return Run(int(tally[0]), float(tally[1] / tally[2]) if tally[2] else float("nan"))
+
+
+def _span(task: _Task) -> tuple[int, int] | None:
+    if not len(task.r):
+        return None
+    return min(int(task.r.min()), int(task.s.min())), max(int(task.r.max()), int(task.s.max()))
+
+
+def _keys(policy: str, ranked: Ranking, partner: Model | None, own: Integers, other: Integers) -> Floats:
+    """Scores of new rows; and, if they change, of held rows whose value has come in the other stream.
+
+    float64[1 or 2, ticks], or [0, 0] where rows come without.
+    """
+    if not ranked.keyed:
+        return np.zeros((0, 0))
+    if partner is not None and (isinstance(partner, Stationary) or policy == "heeb"):
+        return static_chances(partner, own)[None] * ranked.factor
+    return np.stack([in_partner(own, other), so_far(other)]).astype(np.float64)

@@ -1,0 +1,152 @@
+"""What a stream's model is, learned as its rows come (`specs/6-retention.md` §5).
+
+Decayed frequencies with several lengths of memory, a trend, a walk and an AR(1) stream predict every row before it is
+seen; the one whose predictions were best of late is believed. A lead must be clear before the belief changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.retention.arrays import Floats, Integers
+from tolerant.retention.fit import fit_reverting, fit_trend, fit_walk, log_chances
+from tolerant.retention.frequencies import Frequencies
+from tolerant.retention.models import AR1, Model, Stationary, Trend, Walk
+from tolerant.retention.noise import NormalNoise, UniformNoise
+
+PERIOD = 50
+"""Ticks between two reviews."""
+
+MEMORIES = (1, 4, 16, 64)
+"""Lengths of memory of the frequencies, in rows that are kept."""
+
+_SHORTEST = 25
+_HISTORY = 400
+_FORGETS = 1.0 / 300.0
+_REFIT = 4  # reviews
+_FEWEST = 30  # rows for a first fit
+_LEAD = 6.0  # nats
+_FAMILIES = 3
+
+
+class Learner:
+    """The model of one stream, as far as it is known. `choice` < 4: frequencies of that memory; else `model()`."""
+
+    def __init__(self, memory: int) -> None:
+        self.frequencies = Frequencies([max(memory, _SHORTEST) * factor for factor in MEMORIES])
+        self.choice = 1
+        self._models: list[Model | None] = [None] * _FAMILIES
+        self._scores = np.concatenate([np.zeros(len(MEMORIES)), np.full(_FAMILIES, -np.inf)])
+        self._ticks, self._values = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._reviews = 0
+
+    @property
+    def model(self) -> Model | None:
+        """The trend, walk or AR(1) stream that is believed in; None: frequencies."""
+        return self._models[self.choice - len(MEMORIES)] if self.choice >= len(MEMORIES) else None
+
+    def observe(self, ticks: Integers, values: Integers, asked: Integers | None = None) -> tuple[Floats, Floats]:
+        """Take rows in, in order; see `Frequencies.observe`."""
+        which = min(self.choice, len(MEMORIES) - 1)
+        touched, fresh, likelihood = self.frequencies.observe(values, which, asked)
+        if len(values):
+            self._scores *= (1.0 - _FORGETS) ** len(values)
+            self._scores[: len(MEMORIES)] += likelihood
+            self._judge(ticks, values)
+            self._ticks = np.concatenate([self._ticks, ticks])[-_HISTORY:]
+            self._values = np.concatenate([self._values, values])[-_HISTORY:]
+        return touched, fresh
+
+    def review(self) -> bool:
+        """Fit anew now and then, and choose; whether what is believed has changed."""
+        believed = (self.choice, self.model)
+        if self._reviews % _REFIT == 0 or self._models[0] is None:
+            self._fit()
+        self._reviews += 1
+        best = int(np.argmax(self._scores))
+        if self._scores[best] > self._scores[self.choice] + _LEAD:
+            self.choice = best
+        return (self.choice, self.model) != believed
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Everything, as arrays and plain values."""
+        arrays = {"scores": self._scores, "ticks": self._ticks, "values": self._values, **self.frequencies.state()}
+        models = [described(model) for model in self._models]
+        return arrays, {"choice": self.choice, "reviews": self._reviews, "models": models}
+
+    @classmethod
+    def load(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> Learner:
+        """What `state` was taken of."""
+        learner = cls(1)
+        learner.frequencies = Frequencies.load(arrays)
+        learner._scores, learner._ticks, learner._values = arrays["scores"], arrays["ticks"], arrays["values"]
+        learner.choice, learner._reviews = values["choice"], values["reviews"]
+        learner._models = [restored(model) for model in values["models"]]
+        return learner
+
+    def _judge(self, ticks: Integers, values: Integers) -> None:
+        """How well each fitted model foretold the new rows."""
+        ticks, values = np.append(self._ticks[-1:], ticks), np.append(self._values[-1:], values)
+        for k, model in enumerate(self._models):
+            if model is not None:
+                found = log_chances(model, ticks, values).sum()
+                self._scores[len(MEMORIES) + k] += found if len(self._ticks) else 0.0
+
+    def _fit(self) -> None:
+        """Fit each family to the recent rows; a new fit is taken if it is clearly better than the old one there."""
+        n = len(self._values)
+        if n < _FEWEST:
+            return
+        age = np.arange(n - 2, -1, -1)
+        weights = (1.0 - _FORGETS) ** age
+        fits = [fit_trend(self._ticks, self._values), fit_walk(self._values), fit_reverting(self._values)[0]]
+        for k, new in enumerate(fits):
+            if new is None or (isinstance(new, Trend) and new.slope == 0.0):
+                continue  # frequencies know better what stands still
+            found = log_chances(new, self._ticks, self._values)
+            old = self._models[k]
+            if old is None:
+                self._models[k] = new
+                self._scores[len(MEMORIES) + k] = weights @ found - _LEAD
+            elif found.sum() > log_chances(old, self._ticks, self._values).sum() + _LEAD:
+                self._models[k] = new
+
+
+def described(model: Model | None) -> list[Any] | None:
+    """A model as plain values; of those that are learned."""
+    if isinstance(model, Trend):
+        noise = model.noise
+        if isinstance(noise, UniformNoise):
+            return ["trend", model.slope, model.offset, "uniform", noise.bound]
+        assert isinstance(noise, NormalNoise)
+        return ["trend", model.slope, model.offset, "normal", noise.sigma, noise.bound]
+    if isinstance(model, Walk):
+        return ["walk", model.drift, model.sigma]
+    if isinstance(model, AR1):
+        return ["reverting", model.constant, model.phi, model.sigma]
+    return None
+
+
+def restored(values: list[Any] | None) -> Model | None:
+    """The model that `described` was given."""
+    if values is None:
+        return None
+    match values:
+        case ["trend", slope, offset, "uniform", bound]:
+            return Trend(slope, offset, UniformNoise(bound))
+        case ["trend", slope, offset, "normal", sigma, bound]:
+            return Trend(slope, offset, NormalNoise(sigma, bound))
+        case ["walk", drift, sigma]:
+            return Walk(drift, sigma)
+        case ["reverting", constant, phi, sigma]:
+            return AR1(constant, phi, sigma)
+    raise ValueError(f"not a model: {values!r}")
+
+
+def believed(learner: Learner) -> Model:
+    """The model that is believed in; an empty stationary one stands for frequencies."""
+    return learner.model or Stationary({})

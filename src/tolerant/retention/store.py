@@ -1,0 +1,257 @@
+"""The live form: rows of two streams are offered as they come, joined with what is held, kept or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tolerant.kernels.random import key_of
+from tolerant.retention.arrays import Floats, Integers, whole_number, whole_numbers
+from tolerant.retention.batches import count_pairs, decide, move_both, pair_up, take_in
+from tolerant.retention.frequencies import Frequencies
+from tolerant.retention.groups import GROUPS, STREAM, Held
+from tolerant.retention.learned import Beliefs
+from tolerant.retention.learner import PERIOD, Learner
+from tolerant.retention.models import Model, Stationary
+from tolerant.retention.policies import check_models, check_policy, ranking
+from tolerant.retention.scorers import static_chances
+from tolerant.retention.shelf import Listed, Shelf
+from tolerant.retention.sides import Ranking
+from tolerant.retention.survival import Survival, check_survival, for_joining
+
+POLICIES = ("rand", "prob", "life", "heeb")
+"""What a store knows to keep by."""
+
+STREAMS = {"r": 0, "s": 1, 0: 0, 1: 1}
+
+ROW = np.dtype([("stream", "i8"), ("id", "i8"), ("value", "i8"), ("arrival", "i8")])
+"""A held row: stream 0 is r, 1 is s."""
+
+
+class Store:
+    """At most `memory` rows of two streams, those that promise most results.
+
+    Rows are offered tick by tick, any number of either stream; `tick` ends a tick. They are joined with rows that came
+    at ticks before, and with those that came earlier in the same tick if `same_tick` says so (such pairs need no
+    memory; `join` does not count them). What has to go is decided when a tick ends, or when `held` is asked: until
+    then the tick's rows are there besides.
+
+    policy, models, survival, window, seed: as for `join`; a model gives the rows of its stream at each tick as a whole
+    (a stream with more rows a tick is met more often). Everything follows from what was offered: two stores that were
+    told the same hold the same, also if one was put away with `state` and taken out with `load` in between.
+
+    >>> store = Store(2, "prob")
+    >>> store.offer("r", [1], [7]), store.tick()
+    ((array([], dtype=int64), array([], dtype=int64)), None)
+    >>> store.offer("s", [2], [7])
+    (array([1]), array([2]))
+
+    Attributes:
+        memory: how many rows may be held.
+        now: the present tick.
+    """
+
+    def __init__(
+        self,
+        memory: int,
+        policy: str = "heeb",
+        models: tuple[Model, Model] | None = None,
+        window: int | None = None,
+        survival: Survival | None = None,
+        seed: int = 0,
+        *,
+        same_tick: bool = False,
+    ) -> None:
+        self.memory = whole_number("memory", memory, 0)
+        check_policy(policy, POLICIES)
+        check_models(models)
+        self.window = None if window is None else whole_number("window", window, 0)
+        if policy == "life" and self.window is None:
+            raise ValueError("window must be given for policy 'life': it ranks by remaining life, got None")
+        if survival is not None:
+            check_survival(survival, joining=True)
+        self.now = 0
+        self._policy, self._models, self._survival, self._key = policy, models, survival, key_of(seed)
+        self._same_tick = same_tick
+        self._offered: tuple[list[Integers], list[Integers]] = ([], [])
+        self._totals, self._lasts, self._scales = np.zeros(2, np.int64), np.zeros(2, np.int64), np.ones(2)
+        self._beliefs = Beliefs(self.memory, survival, self.window) if policy == "heeb" and models is None else None
+        self._counts = tuple(Frequencies([np.inf]) for _ in (0, 1)) if self._counting else None
+        self._shelf = Shelf(self._rankings(), 16, 16, self.window, ids=True)
+
+    def offer(self, stream: str | int, ids: ArrayLike, values: ArrayLike) -> tuple[Integers, Integers]:
+        """Rows of a stream ("r" or "s") come: the pairs that join, as (ids of held rows, ids of new rows)."""
+        k = _stream(stream)
+        named, wanted = whole_numbers("ids", ids), whole_numbers("values", values)
+        if len(named) != len(wanted):
+            raise ValueError(f"ids and values must be as many, got {len(named)} and {len(wanted)}")
+        born_before = self.now + int(self._same_tick)
+        pairs = count_pairs(self._shelf.held, 1 - k, wanted, born_before)
+        out = (np.empty(pairs, np.int64), np.empty(pairs, np.int64))
+        pair_up(self._shelf.held, 1 - k, wanted, named, born_before, *out)
+        if len(wanted):
+            self._note(k, wanted)
+            if self.window != 0:
+                self._shelf.make_room(k, len(wanted), self._keys, self.now)
+                keys = self._keys(k, wanted) if self._shelf.rankings[k].keyed else np.zeros(len(wanted))
+                take_in(self._shelf.held, k, wanted, keys, named, self.now, self._shelf.limit)
+        return out
+
+    def tick(self) -> None:
+        """The present tick is over: discard what does not fit, go on to the next."""
+        self._decide()
+        if self._beliefs is not None:
+            self._learn(self._beliefs)
+        for k in (0, 1):
+            self._offered[k].clear()
+        self.now += 1
+        move_both(self._shelf.held, self._shelf.scorers, self.now, self._shelf.limit)
+
+    def held(self) -> NDArray[Any]:
+        """The rows held, by arrival: an array with the fields stream, id, value, arrival. Decides what has to go."""
+        self._decide()
+        listed = self._shelf.listed()
+        out = np.empty(len(listed.value), ROW)
+        out["stream"], out["id"], out["value"], out["arrival"] = listed.stream, listed.id, listed.value, listed.arrival
+        return out
+
+    def resize(self, memory: int) -> None:
+        """Hold at most this many rows from now on."""
+        self.memory = whole_number("memory", memory, 0)
+        self._decide()
+
+    def __len__(self) -> int:
+        return len(self._shelf)
+
+    @property
+    def nbytes(self) -> int:
+        """What the held rows take, their ids included, payload and what is learned not."""
+        return self._shelf.nbytes
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`. Decides what has to go."""
+        self._decide()
+        listed = self._shelf.listed()
+        arrays: dict[str, NDArray[Any]] = dict(zip(("stream", "value", "arrival", "id"), listed, strict=True))
+        if self._policy == "rand":  # which row a random number means depends on where rows stand
+            arrays.update(zip(("small", "wide", "real"), self._shelf.held, strict=True))
+        arrays.update(totals=self._totals, lasts=self._lasts, scales=self._scales)
+        values: dict[str, Any] = {"memory": self.memory, "now": self.now}
+        for k in (0, 1):
+            arrays[f"offered.{k}"] = np.concatenate([np.zeros(0, np.int64), *self._offered[k]])
+            if self._counts is not None:
+                arrays.update({f"counts.{k}.{name}": array for name, array in self._counts[k].state().items()})
+            if self._beliefs is not None:
+                learned, values[f"learner.{k}"] = self._beliefs.learners[k].state()
+                arrays.update({f"learner.{k}.{name}": array for name, array in learned.items()})
+        return arrays, values
+
+    @classmethod
+    def load(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        values: Mapping[str, Any],
+        policy: str = "heeb",
+        models: tuple[Model, Model] | None = None,
+        window: int | None = None,
+        survival: Survival | None = None,
+        seed: int = 0,
+        *,
+        same_tick: bool = False,
+    ) -> Store:
+        """The store that `state` was taken of, told the same as when it was made; it goes on exactly as that one."""
+        store = cls(values["memory"], policy, models, window, survival, seed, same_tick=same_tick)
+        store.now = values["now"]
+        store._totals, store._lasts, store._scales = (arrays[name].copy() for name in ("totals", "lasts", "scales"))
+        for k in (0, 1):
+            if len(arrays[f"offered.{k}"]):
+                store._offered[k].append(arrays[f"offered.{k}"])
+        if store._counts is not None:
+            store._counts = tuple(Frequencies.load(_named(arrays, f"counts.{k}.")) for k in (0, 1))
+        if store._beliefs is not None:
+            learners = [Learner.load(_named(arrays, f"learner.{k}."), values[f"learner.{k}"]) for k in (0, 1)]
+            store._beliefs.learners = (learners[0], learners[1])
+        if policy == "rand":
+            store._shelf.held = Held(*(arrays[name].copy() for name in ("small", "wide", "real")))
+            return store
+        rows = len(arrays["value"])
+        slots = max((int((arrays["stream"] == k).sum()) for k in (0, 1)), default=0)
+        store._shelf = Shelf(store._rankings(), max(slots, 16), max(rows, 16), store.window, ids=True)
+        store._shelf.put(Listed(*(arrays[name] for name in Listed._fields)), store._keys, store.now)
+        return store
+
+    @property
+    def _counting(self) -> bool:
+        if self._policy not in ("prob", "life"):
+            return False
+        return self._models is None or not all(isinstance(model, Stationary) for model in self._models)
+
+    def _rankings(self) -> tuple[Ranking, Ranking]:
+        if self._beliefs is not None:
+            return self._beliefs.rankings()
+        if self._models is None:
+            one = ranking(self._policy, None, None, self.window)
+            return one, one
+        survival = self._survival or for_joining(self._models, self.memory)
+        r, s = (ranking(self._policy, self._models[1 - k], survival, self.window) for k in (0, 1))
+        return r, s
+
+    def _rank_anew(self) -> None:
+        wide = self._shelf.held.wide
+        slots = max(int(wide[STREAM * k + GROUPS]) for k in (0, 1))
+        self._shelf.house(self._rankings(), self._keys, self.now, slots + slots // 16 + 2, len(self._shelf) + 2)
+
+    def _keys(self, k: int, values: Integers) -> Floats:
+        """The scores of values as rows of stream k, where rows come with theirs."""
+        if self._beliefs is not None:
+            return self._beliefs.keys(k, values)
+        partner = None if self._models is None else self._models[1 - k]
+        if partner is not None and (isinstance(partner, Stationary) or self._policy == "heeb"):
+            return static_chances(partner, values) * self._shelf.rankings[k].factor
+        assert self._counts is not None
+        return self._counts[1 - k].weights(values, 0)
+
+    def _note(self, k: int, values: Integers) -> None:
+        self._totals[k] += len(values)
+        self._lasts[k] = values[-1]
+        self._offered[k].append(values)
+        if self._counts is not None:
+            self._counts[k].observe(values)
+        if self._beliefs is not None:
+            self._beliefs.learners[k].observe(np.full(len(values), self.now), values)
+
+    def _learn(self, beliefs: Beliefs) -> None:
+        if (self.now + 1) % PERIOD == 0:
+            if beliefs.review():
+                self._rank_anew()
+            self._scales = beliefs.scales(self._shelf.rankings)
+
+    def _decide(self) -> None:
+        touched = self._touched()
+        keys = [self._keys(k, touched) if len(touched) else np.zeros(0) for k in (0, 1)]
+        rates = self._scales * self._totals[::-1] / (self.now + 1.0)
+        decide(
+            self._shelf.held, self._shelf.scorers, touched, keys[0], keys[1], rates, self.memory,
+            self._policy == "rand", self._key, self.now, (int(self._lasts[1]), int(self._lasts[0])), self._shelf.limit,
+        )  # fmt: skip
+
+    def _touched(self) -> Integers:
+        """Values whose scores this tick has changed."""
+        if self._counts is None and self._beliefs is None:
+            return np.zeros(0, np.int64)
+        if not any(one.keyed for one in self._shelf.rankings):
+            return np.zeros(0, np.int64)
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *self._offered[0], *self._offered[1]]))
+
+
+def _stream(stream: str | int) -> int:
+    if stream not in STREAMS:
+        raise ValueError(f"stream must be 'r' or 's' (or 0 or 1), got {stream!r}")
+    return STREAMS[stream]
+
+
+def _named(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)}
