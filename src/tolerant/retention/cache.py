@@ -26,6 +26,8 @@ POLICIES = ("rand", "lru", "lfu", "heeb", "optimal")
 GRID = (0.5, 2.0, 8.0, 32.0, 128.0)
 """The α that `survival="tuned"` tries side by side (§5)."""
 
+_NO_KEYS = np.zeros(0)
+
 _FORGETS = 0.995
 """By how much a hit of a shadow counts less a tick later."""
 
@@ -104,7 +106,7 @@ def by_model(values: Integers, memory: int, model: Model, survival: Survival) ->
         return replay(values, memory, by_key(None), _known_keys(model, values))
     if is_static(model):
         return replay(values, memory, by_key(None), static_chances(model, values))
-    return _layered(values, memory, model, [survival], np.zeros(len(values), np.int64))
+    return replay(values, memory, _ranking(values, model, [survival]), _NO_KEYS)
 
 
 def _known_keys(model: Known, values: Integers) -> Floats:
@@ -123,10 +125,9 @@ def _known_keys(model: Known, values: Integers) -> Floats:
     return -np.where(found // m == wanted, found % m, 2**62).astype(np.float64)
 
 
-def _layered(values: Integers, memory: int, model: Model, survivals: Sequence[Survival], layers: Integers) -> Flags:
+def _ranking(values: Integers, model: Model, survivals: Sequence[Survival]) -> Ranking:
     span = (int(values.min()), int(values.max())) if len(values) else None
-    scorer = scorer_of(model, survivals, cached=True, span=span)
-    return replay(values, memory, ranking_of(model, scorer, None), np.zeros(0), layers)
+    return ranking_of(model, scorer_of(model, survivals, cached=True, span=span), None)
 
 
 def _tuned(values: Integers, memory: int, model: Model) -> Flags:
@@ -135,8 +136,9 @@ def _tuned(values: Integers, memory: int, model: Model) -> Flags:
         return by_model(values, memory, model, Exponential(1.0))  # the order is the same for every α
     n = len(values)
     survivals = [Exponential(alpha) for alpha in GRID]
-    shadows = [_layered(values, memory, model, survivals, np.full(n, k)) for k in range(len(GRID))]
-    return _layered(values, memory, model, survivals, _leaders(np.array(shadows)))
+    ranking = _ranking(values, model, survivals)
+    shadows = [replay(values, memory, ranking, _NO_KEYS, np.full(n, k)) for k in range(len(GRID))]
+    return replay(values, memory, ranking, _NO_KEYS, _leaders(np.array(shadows)))
 
 
 @compiled

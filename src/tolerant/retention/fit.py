@@ -22,8 +22,8 @@ _SNAP = 3.0
 def fit(values: ArrayLike) -> Model:
     """The model that predicts each value from those before it best, by the Bayesian information criterion.
 
-    >>> fit([5, 6, 7, 8, 9, 10, 11, 12, 13])
-    Trend(slope=1.0, offset=5.0, noise=UniformNoise(bound=0))
+    >>> fit([7, 8, 8, 7] * 10)
+    Stationary(probabilities={7: 0.5, 8: 0.5})
     """
     given = whole_numbers("values", values)
     if len(given) < 3:

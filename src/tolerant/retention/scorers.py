@@ -10,6 +10,7 @@ import numpy as np
 from tolerant.kernels.compiled import compiled
 from tolerant.retention.arrays import Floats, Integers
 from tolerant.retention.benefit import first_chances
+from tolerant.retention.cells import cell
 from tolerant.retention.models import AR1, Known, Model, Scripted, Stationary, Trend
 from tolerant.retention.scorer import (
     ENDLESS,
@@ -20,9 +21,17 @@ from tolerant.retention.scorer import (
     REVERTING,
     SURFACE,
     Scorer,
-    reverting_sum,
 )
-from tolerant.retention.survival import Exponential, Fixed, Survival, coded, weights_of
+from tolerant.retention.survival import (
+    EXPONENTIAL,
+    FIXED,
+    Exponential,
+    Fixed,
+    Survival,
+    coded,
+    log_survival,
+    weights_of,
+)
 from tolerant.retention.walks import decay_rates, walk_sums
 
 _EMPTY = np.zeros(0)
@@ -134,9 +143,11 @@ def _walk(model: AR1, survivals: Sequence[Survival], cached: bool, window: int |
         return _walk_by_ticks(model, survivals, cached, window)
     drift, sigma = model.constant, model.sigma
     rates = [decay_rates(drift, sigma, alpha) for alpha in alphas]
-    left = min(math.ceil(_DEEPEST / min(rate[0] for rate in rates)), 2**50) + 1
-    right = min(math.ceil(_DEEPEST / min(rate[1] for rate in rates)), 2**50) + 1
-    step = max(1, _ceiling(max(left, right), _LONGEST))
+    reach = _reach(drift, sigma, max(alphas), window)
+    left = min(math.ceil(_DEEPEST / min(rate[0] for rate in rates)) + 1, reach)
+    right = min(math.ceil(_DEEPEST / min(rate[1] for rate in rates)) + 1, reach)
+    step = max(1, min(_ceiling(max(left, right), _LONGEST), int(sigma / 16.0)))
+    left, right = min(left, 32 * _LONGEST * step), min(right, 32 * _LONGEST * step)
     low = -_ceiling(left, step) * step
     length = (-low + right) // step + 2
     distances = (low + step * np.arange(length)).astype(np.float64)
@@ -145,10 +156,23 @@ def _walk(model: AR1, survivals: Sequence[Survival], cached: bool, window: int |
     if cached:
         layers = [table / (1.0 + table[:, -low // step][:, None]) for table in layers]
     with np.errstate(divide="ignore"):
-        logs = np.log(np.maximum(np.concatenate(layers), 0.0))
+        logs = np.maximum(np.log(np.maximum(np.concatenate(layers), 0.0)), -700.0)
     drops = [step * rate for pair in rates for rate in pair]
     whole = np.array([0, 1, 0, low, length, step, step, step, 0 if window is None else len(lives)])
     return Scorer(OFFSETS, logs.ravel(), np.array([0.0, 0.0, *drops]), whole, lives)
+
+
+def _reach(drift: float, sigma: float, alpha: float, window: int | None) -> int:
+    """How far out h1 is more than an exponential.
+
+    Its Fourier transform has a pole for each k = 0, ±1, …; what those but the first add falls to nothing within some σ,
+    or, where the drift leaves gaps between one tick and the next, within some drift³/σ². In a window it ends where the
+    walk can get to.
+    """
+    if window is not None:
+        ticks = min(float(window), 37.0 * alpha)
+        return math.ceil(8.0 * sigma * math.sqrt(ticks) + abs(drift) * ticks) + 1
+    return math.ceil(min(16.0 * sigma + 8.0 * abs(drift) + 2.0 * abs(drift) ** 3 / sigma**2, 2.0**50)) + 1
 
 
 def _ceiling(number: int, step: int) -> int:
@@ -214,7 +238,8 @@ def _reverting(
     assert span is not None
     low, width = span[0], span[1] - span[0] + 1
     if exponential or not cached:
-        tables = [_surface(_direct(model, [survival], False), low, width) for survival in survivals]
+        code, parameters = coded(survivals[0])[0], np.array(_parameters(survivals))
+        tables = list(_surfaces(model.constant, model.phi, model.sigma, code, parameters, low, width))
         if cached:
             tables = [table / (1.0 + np.diagonal(table)) for table in tables]
     else:
@@ -225,16 +250,33 @@ def _reverting(
 
 
 @compiled
-def _surface(scorer: Scorer, low: int, width: int) -> Floats:
-    """h2 in each cell: the last value by row, the row's value by column."""
-    constant, phi, sigma, parameter = scorer.numbers[0], scorer.numbers[1], scorer.numbers[2], scorer.numbers[3]
-    out = np.empty((width, width))
-    for x in range(width):
-        for v in range(width):
-            out[x, v] = reverting_sum(
-                constant, phi, sigma, scorer.whole[0], parameter, float(v - x), float(low + x), ENDLESS
-            )
-    return out
+def _surfaces(constant: float, phi: float, sigma: float, code: int, parameters: Floats, low: int, width: int) -> Floats:
+    """h2 for each parameter, [parameters, last value, row's value]: `reverting_sum` for a whole square."""
+    out = np.zeros((parameters.size, width, width))
+    weights = np.empty(parameters.size)
+    power, variance = 1.0, 0.0
+    shift = 0.0  # the mean is power·last + shift
+    ahead = 0
+    chances = np.empty(width)
+    while True:
+        ahead += 1
+        power *= phi
+        shift = phi * shift + constant
+        variance = phi * phi * variance + sigma * sigma
+        settled = code == EXPONENTIAL and abs(power) < 1e-6
+        for j in range(parameters.size):
+            weights[j] = math.exp(log_survival(code, parameters[j], float(ahead)))
+            if settled:
+                weights[j] /= 1.0 - math.exp(-1.0 / parameters[j])
+        for x in range(width):
+            mean = power * (low + x) + shift
+            for v in range(width):
+                chances[v] = cell(low + v - mean, math.sqrt(variance))
+            for j in range(parameters.size):
+                for v in range(width):
+                    out[j, x, v] += weights[j] * chances[v]
+        if settled or (code == FIXED and ahead >= parameters.max()) or weights.max() < 1e-14:
+            return out
 
 
 def _surface_by_ticks(model: AR1, survival: Survival, low: int, width: int) -> Floats:

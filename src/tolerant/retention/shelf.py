@@ -27,6 +27,8 @@ from tolerant.retention.scorer import Scorer
 from tolerant.retention.sides import Ranking, new_held
 from tolerant.retention.trees import rebuild
 
+_LARGE = 4096
+
 Keys = Callable[[int, Integers], Floats]
 """Scores of values as rows of stream k, where rows come with theirs."""
 
@@ -97,7 +99,8 @@ class Shelf:
         slots = int(wide[STREAM * stream + GROUPS]) + more
         rows = len(self) + more
         if slots > wide[SLOTS] or rows > wide[ROOM]:
-            slots = slots + slots // 16 if slots > wide[SLOTS] else int(wide[SLOTS])
+            # Small stores grow in leaps; of a large one not much may lie idle.
+            slots = slots + slots // (4 if slots < _LARGE else 64) if slots > wide[SLOTS] else int(wide[SLOTS])
             self.house(self.rankings, keys, tick, slots, max(rows, int(wide[ROOM])))
 
 

@@ -111,8 +111,11 @@ class Store:
         move_both(self._shelf.held, self._shelf.scorers, self.now, self._shelf.limit)
 
     def held(self) -> NDArray[Any]:
-        """The rows held, by arrival: an array with the fields stream, id, value, arrival. Decides what has to go."""
-        self._decide()
+        """The rows held, by arrival: an array with the fields stream, id, value, arrival.
+
+        Decides what has to go if rows have come in this tick; ask when all have.
+        """
+        self._decide_now()
         listed = self._shelf.listed()
         out = np.empty(len(listed.value), ROW)
         out["stream"], out["id"], out["value"], out["arrival"] = listed.stream, listed.id, listed.value, listed.arrival
@@ -121,7 +124,8 @@ class Store:
     def resize(self, memory: int) -> None:
         """Hold at most this many rows from now on."""
         self.memory = whole_number("memory", memory, 0)
-        self._decide()
+        if len(self) > self.memory:
+            self._decide()
 
     def __len__(self) -> int:
         return len(self._shelf)
@@ -132,8 +136,8 @@ class Store:
         return self._shelf.nbytes
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`. Decides what has to go."""
-        self._decide()
+        """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`; decides as `held` does."""
+        self._decide_now()
         listed = self._shelf.listed()
         arrays: dict[str, NDArray[Any]] = dict(zip(("stream", "value", "arrival", "id"), listed, strict=True))
         if self._policy == "rand":  # which row a random number means depends on where rows stand
@@ -202,7 +206,7 @@ class Store:
     def _rank_anew(self) -> None:
         wide = self._shelf.held.wide
         slots = max(int(wide[STREAM * k + GROUPS]) for k in (0, 1))
-        self._shelf.house(self._rankings(), self._keys, self.now, slots + slots // 16 + 2, len(self._shelf) + 2)
+        self._shelf.house(self._rankings(), self._keys, self.now, slots + slots // 64 + 2, len(self._shelf) + 2)
 
     def _keys(self, k: int, values: Integers) -> Floats:
         """The scores of values as rows of stream k, where rows come with theirs."""
@@ -228,6 +232,11 @@ class Store:
             if beliefs.review():
                 self._rank_anew()
             self._scales = beliefs.scales(self._shelf.rankings)
+
+    def _decide_now(self) -> None:
+        # Before the first row of a tick nothing is to be decided, and rows whose windows close now may still join.
+        if any(self._offered):
+            self._decide()
 
     def _decide(self) -> None:
         touched = self._touched()
