@@ -7,7 +7,7 @@ import numpy as np
 from tolerant.kernels.compiled import compiled
 from tolerant.retention.arrays import Floats, Integers, i64
 from tolerant.retention.engine import discard_down, expire, insert, move_on, set_key
-from tolerant.retention.groups import HEADER, ROOM, ROWS, SLOTS, SPAN, STREAM, Held, find
+from tolerant.retention.groups import HEADER, ROOM, SLOTS, SPAN, Held, find
 from tolerant.retention.scorer import Scorer
 
 
@@ -22,12 +22,11 @@ def count_pairs(held: Held, k: int, values: Integers, born_before: int) -> int:
         if slot < 0:
             continue
         tail = i64(small[k * wide[SPAN] + slot])
-        if wide[arrivals + tail] < born_before:
-            pairs += small[k * wide[SPAN] + wide[SLOTS] + slot]
-            continue
         row = i64(small[following + tail])
-        while row != tail and wide[arrivals + row] < born_before:
+        while wide[arrivals + row] < born_before:
             pairs += 1
+            if row == tail:
+                break
             row = i64(small[following + row])
     return pairs
 
@@ -85,8 +84,3 @@ def decide(
         set_key(small, wide, real, i64(0), touched[i], keys_r[i], tick, window)
         set_key(small, wide, real, i64(1), touched[i], keys_s[i], tick, window)
     discard_down(small, wide, real, scorers, rates, memory, random, key, tick, lasts, window)
-
-
-def rows_of(held: Held, k: int) -> int:
-    """How many rows of a stream are held."""
-    return int(held.wide[STREAM * k + ROWS])

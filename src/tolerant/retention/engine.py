@@ -42,7 +42,7 @@ NO_WINDOW = -1
 
 @compiled
 def count_of(small: Small, wide: Integers, k: int, value: int) -> int:
-    """How many rows of this value are held."""
+    """How many rows of this value are held; where counts are kept."""
     slot = find(small, wide, k, value)
     return i64(small[k * wide[SPAN] + wide[SLOTS] + slot]) if slot >= 0 else i64(0)
 

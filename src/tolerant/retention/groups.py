@@ -6,7 +6,7 @@ to go. For each stream k (0: r, 1: s) there is a hash table of groups, and trees
 Everything stands in three arrays, because compiled code counts references and copies descriptors of each array at each
 call: `small` (int32: links), `wide` (int64: marks, values, ticks), `real` (float64: scores). Their sections:
 
-    small  for each stream: tail[slots] count[slots] table[mask + 1] trees[trees][2 · slots];
+    small  for each stream: tail[slots] count[slots, if kept] table[mask + 1] trees[trees][2 · slots];
            next[room], then, if they are kept: owner[room] older[room] newer[room] before[room]
     wide   marks (below); for each stream: value[slots]; arrival[room] id[room, if kept] until[2][2 · slots, if kept]
     real   for each stream: key[slots, if kept]; for each stream: numbers[numbers]
@@ -38,8 +38,10 @@ STREAM = 8
 ROW_FRESH, ROW_FREE, LIVE, OLDEST, NEWEST = range(16, 21)
 """Marks of the rows: as above, the number of rows held, and the ends of the list by arrival."""
 
-SLOTS, MASK, SPAN, LISTS, ROOM, KEYED, TREES, NUMBERS, IDS, SHRINKS = range(24, 34)
-"""The layout. SPAN: the part of `small` of one stream. LISTS: 0, 3 (owner, older, newer) or 4 (and before)."""
+SLOTS, MASK, SPAN, LISTS, ROOM, KEYED, TREES, NUMBERS, IDS, SHRINKS, TABLE = range(24, 35)
+"""The layout. SPAN: the part of `small` of one stream, in which the hash table begins at TABLE. LISTS: 0, 3 (owner,
+older, newer) or 4 (and before). Counts are kept where ids are not.
+"""
 HEADER = 40
 
 
@@ -55,7 +57,7 @@ class Held(NamedTuple):
 def find(small: Small, wide: Integers, k: int, value: int) -> int:
     """The slot of a value's group; −1 if there is none."""
     mask = wide[MASK]
-    table = k * wide[SPAN] + 2 * wide[SLOTS]
+    table = k * wide[SPAN] + wide[TABLE]
     values = HEADER + k * wide[SLOTS]
     place = i64(mixed(np.uint64(value))) & mask
     while True:
@@ -77,9 +79,10 @@ def add_group(small: Small, wide: Integers, k: int, value: int) -> int:
         wide[marks + FRESH] += 1
     wide[HEADER + k * slots + slot] = value
     small[base + slot] = -1
-    small[base + slots + slot] = 0
+    if not wide[IDS]:
+        small[base + slots + slot] = 0
     wide[marks + GROUPS] += 1
-    table = base + 2 * slots
+    table = base + wide[TABLE]
     place = i64(mixed(np.uint64(value))) & mask
     while small[table + place] >= 0:
         place = (place + 1) & mask
@@ -91,7 +94,7 @@ def add_group(small: Small, wide: Integers, k: int, value: int) -> int:
 def remove_group(small: Small, wide: Integers, k: int, slot: int) -> None:
     """Give the slot of an empty group back; whoever stood behind it in the hash table only because of it moves up."""
     marks, base, slots, mask = STREAM * k, k * wide[SPAN], wide[SLOTS], wide[MASK]
-    values, table = HEADER + k * slots, base + 2 * slots
+    values, table = HEADER + k * slots, base + wide[TABLE]
     gap = i64(mixed(np.uint64(wide[values + slot]))) & mask
     while small[table + gap] != slot:
         gap = (gap + 1) & mask
@@ -134,6 +137,8 @@ def put_row(small: Small, wide: Integers, k: int, slot: int, arrival: int, ident
     wide[HEADER + 2 * slots + row] = arrival
     if wide[IDS]:
         wide[HEADER + 2 * slots + room + row] = identity
+    else:
+        small[base + slots + slot] += 1
     tail = i64(small[base + slot])
     if tail < 0:
         tail = row
@@ -155,7 +160,6 @@ def put_row(small: Small, wide: Integers, k: int, slot: int, arrival: int, ident
             small[before + small[following + row]] = row
             small[before + row] = tail
     small[base + slot] = row
-    small[base + slots + slot] += 1
     wide[LIVE] += 1
     wide[STREAM * k + ROWS] += 1
 
@@ -189,6 +193,7 @@ def take_row(small: Small, wide: Integers, k: int, slot: int, row: int) -> None:
         small[owner + row] = -1
     small[following + row] = wide[ROW_FREE]
     wide[ROW_FREE] = row
-    small[base + wide[SLOTS] + slot] -= 1
+    if not wide[IDS]:
+        small[base + wide[SLOTS] + slot] -= 1
     wide[LIVE] -= 1
     wide[STREAM * k + ROWS] -= 1

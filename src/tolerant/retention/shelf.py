@@ -17,7 +17,6 @@ from tolerant.retention.groups import (
     IDS,
     LIVE,
     ROOM,
-    ROW_FRESH,
     SLOTS,
     SPAN,
     STREAM,
@@ -138,8 +137,3 @@ def _put(
         stream_k = i64(k)
         move_on(small, wide, real, stream_k, scorers[k], tick, window)
         rebuild(small, wide, real, stream_k, tick, window)
-
-
-def is_sparse(held: Held) -> bool:
-    """Whether much more room is taken than rows are held."""
-    return bool(4 * held.wide[LIVE] + 64 < held.wide[ROW_FRESH])

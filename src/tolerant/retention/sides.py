@@ -28,6 +28,7 @@ from tolerant.retention.groups import (
     SLOTS,
     SPAN,
     STREAM,
+    TABLE,
     TREES,
     Held,
 )
@@ -125,7 +126,8 @@ def new_held(rankings: tuple[Ranking, Ranking], slots: int, rows: int, window: i
     wide[SLOTS], wide[ROOM], wide[IDS] = slots, rows, int(ids)
     wide[MASK] = (1 << max(2, math.ceil(math.log2(slots / 0.75)))) - 1
     wide[TREES] = 2 if any(one.orders[1] for one in rankings) else int(any(one.orders[0] for one in rankings))
-    wide[SPAN] = slots * (2 + 2 * wide[TREES]) + wide[MASK] + 1
+    wide[TABLE] = slots if ids else 2 * slots
+    wide[SPAN] = wide[TABLE] + wide[MASK] + 1 + 2 * slots * wide[TREES]
     wide[LISTS] = 4 if rankings[0].random else 3 if window is not None else 0
     wide[KEYED] = int(any(one.keyed for one in rankings))
     wide[NUMBERS] = max(len(one.line or one.growth) for one in rankings)

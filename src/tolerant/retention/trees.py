@@ -25,6 +25,7 @@ from tolerant.retention.groups import (
     SLOTS,
     SPAN,
     STREAM,
+    TABLE,
     TREES,
     Small,
     arrival_of,
@@ -145,7 +146,7 @@ def _play(
 @compiled
 def _tree(wide: Integers, k: int, which: int) -> int:
     """Where a tree begins."""
-    return k * wide[SPAN] + 2 * wide[SLOTS] + wide[MASK] + 1 + which * 2 * wide[SLOTS]
+    return k * wide[SPAN] + wide[TABLE] + wide[MASK] + 1 + which * 2 * wide[SLOTS]
 
 
 @compiled
