@@ -29,15 +29,15 @@ START = 1_000_000 * SECOND
 class Shop:
     """A table with its shard, without Spark; `tick` moves time on by a second and lets the shard read."""
 
-    def __init__(self, *queries):
-        self.log, self.now, self.position = MemoryLog(), START, 0
+    def __init__(self, *queries, stock=STOCK):
+        self.log, self.now, self.position, self.stock = MemoryLog(), START, 0, stock
         self.shard, self.snapshot, self.deltas = self.born(), None, []
-        for statement in (STOCK, *queries):
+        for statement in (stock, *queries):
             send(self.log, statement)
-        self.table = Table(STOCK, self.log, "shop", clock=lambda: self.now)
+        self.table = Table(stock, self.log, "shop", clock=lambda: self.now)
 
     def born(self):
-        return TableShard(STOCK)
+        return TableShard(self.stock)
 
     def subscribe(self, statement):
         query = {"area": AREA, "box": BOX}[statement.about]
@@ -47,7 +47,7 @@ class Shop:
     def tick(self, cut=None):
         self.table.flush()
         self.now += SECOND
-        self.log.append("changes.stock", clock_row(STOCK.columns, self.now, 1, "checkpoint"))
+        self.log.append("changes.stock", clock_row(self.stock.columns, self.now, 1, "checkpoint"))
         self.read(cut)
 
     def read(self, cut=None):

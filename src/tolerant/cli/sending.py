@@ -10,8 +10,10 @@ from tolerant.cli.reporting import CommandError
 from tolerant.client import Sent, send, send_subscription, standing
 from tolerant.edge import load_table
 from tolerant.sql import CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe, relations
-from tolerant.sql.statements import RangeSelect
+from tolerant.sql.statements import RangeAggregateSelect, RangeSelect
 from tolerant.transport import Log
+
+_OVER_ROWS = (RangeSelect, RangeAggregateSelect)
 
 
 def submit(log: Log, statement: Statement, folder: Path | str = ".") -> Sent:
@@ -34,11 +36,11 @@ def submit(log: Log, statement: Statement, folder: Path | str = ".") -> Sent:
 
 def _table_to_load(log: Log, statement: Statement) -> CreateTable | None:
     """The table of a file that a query for rows is the first to need. A table of weights alone is never loaded."""
-    if not isinstance(statement, CreateQuery) or not isinstance(statement.select, RangeSelect):
+    if not isinstance(statement, CreateQuery) or not isinstance(statement.select, _OVER_ROWS):
         return None
     catalogue = standing(log)
     name = relations(statement.select)[0]
-    needed = any(isinstance(query.select, RangeSelect) for query in catalogue.queries_over(name))
+    needed = any(isinstance(query.select, _OVER_ROWS) for query in catalogue.queries_over(name))
     return None if needed else catalogue.tables.get(name)
 
 

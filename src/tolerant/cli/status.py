@@ -53,7 +53,9 @@ def _show_table(console: Console, name: str, figures: dict[str, Any] | None) -> 
     if figures is None:
         console.print(f"[bold]{name}[/bold]: no pipeline has run it yet")
         return
-    counts = [f"{figures[what]:,} {what}" for what in ("rows", "changes", "deliveries", "late", "dead")]
+    counts = [
+        f"{figures.get(what, 0):,} {what}" for what in ("rows", "changes", "deliveries", "notices", "late", "dead")
+    ]
     console.print(f"[bold]{name}[/bold] (table): reached {_moment(figures['horizon'])}, {', '.join(counts)}")
     for query, count in figures["subscriptions"].items():
         console.print(f"  {query}: {count:,} subscription{'s' if count != 1 else ''}")

@@ -19,10 +19,10 @@ from tolerant.cli.figures import Messages, query_messages
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.sql import TIMEOUT
-from tolerant.client import Client, NotAnswered, standing
+from tolerant.client import AnswerChange, Client, NotAnswered, RowChange, standing
+from tolerant.client.hearing import can_be_heard
 from tolerant.queries import Answer
 from tolerant.sql import Subscribe, parse
-from tolerant.sql.statements import RangeSelect
 from tolerant.transport import Log
 from tolerant.transport.log import START
 
@@ -47,9 +47,9 @@ def watch(
     def over() -> bool:
         return time.monotonic() >= end
 
-    rows = row_query(reader, query)
-    if rows is not None:
-        _follow_rows(reader, rows, as_json, over)
+    subscription = table_query(reader, query)
+    if subscription is not None:
+        _follow_table(reader, subscription, as_json, over)
         return
     answers = (change.answer for change in Client(reader).answers(query, START if from_start else None, stop=over))
     try:
@@ -64,10 +64,10 @@ def watch(
         reader.close()
 
 
-def row_query(log: Log, text: str) -> Subscribe | None:
-    """The subscription that a query for rows is watched with; None: it is another kind of query, or none."""
+def table_query(log: Log, text: str) -> Subscribe | None:
+    """The subscription that a query over a table is watched with; None: it is another kind of query, or none."""
     found = standing(log).queries.get(text.split("(")[0].strip())
-    if found is None or not isinstance(found.select, RangeSelect):
+    if found is None or not can_be_heard(found):
         return None
     if "(" not in text:
         return Subscribe(found.name)
@@ -76,8 +76,8 @@ def row_query(log: Log, text: str) -> Subscribe | None:
     return statement
 
 
-def _follow_rows(log: Log, statement: Subscribe, as_json: bool, over: Callable[[], bool]) -> None:
-    """Rows as they come and go, a line each."""
+def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[[], bool]) -> None:
+    """Rows as they come and go, or answers as they change, a line each."""
     console = Console()
     names = standing(log).queries[statement.name].parameters
     try:
@@ -86,17 +86,33 @@ def _follow_rows(log: Log, statement: Subscribe, as_json: bool, over: Callable[[
         given = dict(zip(names, (float(value) for value in statement.values), strict=True))
         for change in Client(log).subscribe(statement.name, position=None, timeout=TIMEOUT, **given).changes(over):
             if as_json:
-                kept = {"kind": change.kind, "at": change.at, "current": change.current, "row": change.row}
+                kept = {"at": change.at, "current": change.current, **_said(change)}
                 typer.echo(json.dumps({"query": statement.name, **kept, "position": str(change.position or "")}))
             else:
-                sign = "[green]+[/green]" if change.kind == "insert" else "[red]-[/red]"
-                console.print(sign, "  ".join(f"{name} {value}" for name, value in change.row.items()), highlight=True)
+                console.print(*_line(change), highlight=True)
     except KeyboardInterrupt:
         pass
     except NotAnswered as error:
         raise CommandError(str(error)) from error
     finally:
         log.close()
+
+
+def _said(change: RowChange | AnswerChange) -> dict[str, object]:
+    """What a change says, for a program."""
+    if isinstance(change, RowChange):
+        return {"kind": change.kind, "row": change.row}
+    return {"value": sorted(change.value) if isinstance(change.value, frozenset) else change.value}
+
+
+def _line(change: RowChange | AnswerChange) -> tuple[str, ...]:
+    """What a change says, for a person."""
+    if isinstance(change, RowChange):
+        sign = "[green]+[/green]" if change.kind == "insert" else "[red]-[/red]"
+        return sign, "  ".join(f"{name} {value}" for name, value in change.row.items())
+    if isinstance(change.value, frozenset):
+        return (", ".join(map(str, sorted(change.value))) or "nothing",)
+    return ("nothing" if change.value is None else f"{change.value}",)
 
 
 def as_line(answer: Answer) -> str:

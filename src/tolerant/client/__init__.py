@@ -8,6 +8,7 @@ from tolerant.client.answers import Change
 from tolerant.client.client import Client, NotAnswered, Subscription
 from tolerant.client.deliveries import RowChange
 from tolerant.client.feeds import Extractor, Found, Listener
+from tolerant.client.notices import AnswerChange
 from tolerant.client.positions import Position
 from tolerant.client.statements import (
     Registered,
@@ -23,6 +24,7 @@ from tolerant.client.statements import (
 )
 
 __all__ = [
+    "AnswerChange",
     "Change",
     "Client",
     "Extractor",

@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from tolerant.client.answers import AnswerExtractor, AnswerListener, Change, current_answers, newest_until
-from tolerant.client.deliveries import DeliveryExtractor, RowChange, current_changes, current_rows, row_change
 from tolerant.client.feeds import Extractor, Feed, Listener
+from tolerant.client.hearing import Hearing, can_be_heard, hearing
 from tolerant.client.positions import Position
 from tolerant.client.statements import reply_to, send_subscription, standing
 from tolerant.queries import Answer
-from tolerant.sql import CreateQuery, CreateTable, StatementError, Subscribe
-from tolerant.sql.statements import RangeSelect
+from tolerant.sql import CreateQuery, CreateTable, StatementError, Subscribe, relations
 from tolerant.sql.templates import bound_parameters, parameter_types
 from tolerant.transport import Log, open_log
 from tolerant.transport.changes import ARROW
@@ -38,31 +37,33 @@ class NotAnswered(Exception):
 
 
 class Subscription:
-    """One set of parameters of a template; iterate for its changes, the current rows first."""
+    """One set of parameters of a template; iterate for its changes, the current rows or the current answer first.
 
-    def __init__(self, client: Client, number: int, feed: Feed, current: list[RowChange], position: Position) -> None:
-        self._client, self._feed, self._current = client, feed, current
+    A change is a `RowChange` where the query is for rows, an `AnswerChange` where it is for an aggregate.
+    """
+
+    def __init__(self, number: int, feed: Feed, hearing: Hearing, listener: Listener, current: list[Any]) -> None:
+        self._feed, self._hearing, self._listener, self._current = feed, hearing, listener, current
         self.number = number
-        self._listener = Listener(position)
-        feed.join(number, self._listener)
+        feed.join(number, listener)
 
     @property
     def position(self) -> Position:
         """Where it stands: everything up to here has been read."""
         return self._listener.position
 
-    def ready(self) -> Iterator[RowChange]:
+    def ready(self) -> Iterator[Any]:
         """What has been read and not been given yet; does not look at the log."""
         while self._current:
             yield self._current.pop(0)
         while self._listener.waiting:
-            yield row_change(*self._listener.waiting.popleft())
+            yield self._hearing.change(*self._listener.waiting.popleft())
 
     def poll(self) -> bool:
         """Look once at the log, for all that listen to the same query; whether there was more."""
         return self._feed.poll()
 
-    def changes(self, stop: Stop = _never) -> Iterator[RowChange]:
+    def changes(self, stop: Stop = _never) -> Iterator[Any]:
         """Every change, for ever or until `stop()`."""
         while not stop():
             yield from self.ready()
@@ -70,7 +71,7 @@ class Subscription:
                 time.sleep(POLL)
         yield from self.ready()
 
-    def __iter__(self) -> Iterator[RowChange]:
+    def __iter__(self) -> Iterator[Any]:
         return self.changes()
 
 
@@ -138,10 +139,10 @@ class Client:
     def subscribe(
         self, query: str, *, position: Position | str | None = None, timeout: float = 30.0, **parameters: float
     ) -> Subscription:
-        """Subscribe to a template with these parameters, or listen to a query for rows that has none.
+        """Subscribe to a template with these parameters, or listen to a query over a table that has none.
 
-        The rows that are in the range now come first, then every change. With a `position` (of a change of this
-        subscription that was dealt with) what stands after it, exactly once.
+        The rows that are in the range now, or the answer over them, come first, then every change. With a `position`
+        (of a change of this subscription that was dealt with) what stands after it, exactly once.
 
         Raises:
             StatementError: there is no such template, or the parameters are not its.
@@ -169,9 +170,7 @@ class Client:
         given = {name: array.to_numpy(zero_copy_only=False) for name, array in arrays.items()}
         return self._listen(template, table, numbers, given, None)
 
-    def changes(
-        self, subscriptions: Sequence[Subscription], stop: Stop = _never
-    ) -> Iterator[tuple[Subscription, RowChange]]:
+    def changes(self, subscriptions: Sequence[Subscription], stop: Stop = _never) -> Iterator[tuple[Subscription, Any]]:
         """What any of these subscriptions hears, for ever or until `stop()`. A look at the log costs what it finds, not
         what there is to listen to.
         """
@@ -192,10 +191,12 @@ class Client:
     def _template(self, query: str) -> tuple[CreateQuery, CreateTable]:
         catalogue = standing(self.log)
         held = catalogue.queries.get(query)
-        if held is None or not isinstance(held.select, RangeSelect):
-            known = sorted(name for name, q in catalogue.queries.items() if isinstance(q.select, RangeSelect))
-            raise StatementError(f"there is no query for rows named {query}; there are: {', '.join(known) or 'none'}")
-        return held, catalogue.tables[held.select.relation]
+        if held is None or not can_be_heard(held):
+            known = sorted(name for name, q in catalogue.queries.items() if can_be_heard(q))
+            raise StatementError(
+                f"there is no query over a table named {query}; there are: {', '.join(known) or 'none'}"
+            )
+        return held, catalogue.tables[relations(held.select)[0]]
 
     def _register(self, statement: Subscribe, timeout: float) -> None:
         reply = reply_to(self.log, send_subscription(self.log, statement).sent, timeout)
@@ -212,14 +213,17 @@ class Client:
         parameters: dict[str, Any],
         position: Position | str | None,
     ) -> list[Subscription]:
-        feed = self._feed(DeliveryExtractor(template.name))
+        how = hearing(template, table)
+        feed = self._feed(how.extractor)
         if position is not None:
-            return [Subscription(self, number, feed, [], Position.of(position)) for number in numbers]
-        # The end first: what is published between the two reads has been counted in, and is known by its step.
-        end = self.log.end()
-        found, step = current_rows(self.log, template, table, numbers, parameters)
-        start = Position(end, mark=step)
-        return [Subscription(self, number, feed, current_changes(found[number], start), start) for number in numbers]
+            listeners = how.resume(self.log, numbers, parameters, Position.of(position))
+            begun: list[tuple[Listener, list[Any]]] = [(listener, []) for listener in listeners]
+        else:
+            begun = how.begin(self.log, numbers, parameters)
+        return [
+            Subscription(number, feed, how, listener, current)
+            for number, (listener, current) in zip(numbers, begun, strict=True)
+        ]
 
     def _feed(self, extractor: Extractor) -> Feed:
         return self._feeds.setdefault(extractor.topic, Feed(self.log, extractor))

@@ -65,17 +65,22 @@ def current_changes(found: Sequence[dict[str, Any]], position: Position) -> list
     ]
 
 
-def current_rows(
-    log: Log, query: CreateQuery, table: CreateTable, ids: Sequence[int], parameters: Mapping[str, Any]
-) -> tuple[dict[int, list[dict[str, Any]]], int]:
-    """Subscription → the rows that are in its range now, by key; and the step of the table that this is."""
+def table_rows(log: Log, table: CreateTable) -> tuple[list[dict[str, Any]], int]:
+    """The current rows of a table, by key, and the step that this is."""
     held: dict[str, tuple[int, bytes | None]] = {}
     for entry in log.read(rows_topic(table.name)):
         batch = rows.unpack(entry.payload)
         columns = (batch.column(name).to_pylist() for name in ("key", "version", "body"))
         held.update({key: (version, body) for key, version, body in zip(*columns, strict=True)})
     step = max((version for version, _ in held.values()), default=0)
-    found = [read_row(table.columns, body) for _, (_, body) in sorted(held.items()) if body is not None]
+    return [read_row(table.columns, body) for _, (_, body) in sorted(held.items()) if body is not None], step
+
+
+def current_rows(
+    log: Log, query: CreateQuery, table: CreateTable, ids: Sequence[int], parameters: Mapping[str, Any]
+) -> tuple[dict[int, list[dict[str, Any]]], int]:
+    """Subscription → the rows that are in its range now, by key; and the step of the table that this is."""
+    found, step = table_rows(log, table)
     index = RangeSelection(column_ranges(query, table))
     index.add_many(np.array(ids, np.int64), parameters)
     arrays = {c.name: np.array([row[c.name] for row in found], DTYPES[c.type]) for c in table.columns}
@@ -84,3 +89,31 @@ def current_rows(
     for place, owner in zip(places.tolist(), owners.tolist(), strict=True):
         by_subscription[owner].append(found[place])
     return by_subscription, step
+
+
+class RowHearing:
+    """How to listen to a query for everything in a range."""
+
+    def __init__(self, query: CreateQuery, table: CreateTable) -> None:
+        self._query, self._table = query, table
+        self.extractor = DeliveryExtractor(query.name)
+
+    def begin(
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any]
+    ) -> list[tuple[Listener, list[Any]]]:
+        """See `Hearing.begin`."""
+        # The end first: what is published between the two reads has been counted in, and is known by its step.
+        end = log.end()
+        found, step = current_rows(log, self._query, self._table, numbers, parameters)
+        start = Position(end, mark=step)
+        return [(Listener(start), [*current_changes(found[number], start)]) for number in numbers]
+
+    def resume(
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+    ) -> list[Listener]:
+        """See `Hearing.resume`."""
+        return [Listener(position) for _ in numbers]
+
+    def change(self, what: Mapping[str, Any], position: Position) -> RowChange:
+        """See `Hearing.change`."""
+        return row_change(what, position)

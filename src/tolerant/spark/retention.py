@@ -11,7 +11,7 @@ from tolerant.transport import PipelineLog
 _CHUNK = 500  # entries deleted in one transaction
 _PAUSE = 0.02  # seconds between two, in which others can write
 _OF_STREAM = ("updates.", "dead.", "grants.", "status.")
-_OF_QUERY = ("answers.", "current.")
+_OF_QUERY = ("answers.", "current.", "notices.")
 
 
 def tidy(log: PipelineLog, catalogue: Catalogue, now: int, stopping: threading.Event) -> int:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from tolerant.sql.errors import StatementError
 from tolerant.sql.predicates import Parameter
 from tolerant.sql.render import constant
-from tolerant.sql.statements import CreateQuery, CreateTable, Range, RangeSelect, Subscribe, Unsubscribe
+from tolerant.sql.statements import (
+    CreateQuery,
+    CreateTable,
+    Range,
+    RangeAggregateSelect,
+    RangeSelect,
+    Subscribe,
+    Unsubscribe,
+)
 from tolerant.sql.types import comparable, is_value
 from tolerant.streams import KeyPart
 
@@ -22,11 +30,14 @@ def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
     """The ranges that a query selects by.
 
     Raises:
-        StatementError: it is no query for everything in a range.
+        StatementError: it selects by something else.
     """
-    if not isinstance(query.select, RangeSelect):
-        raise StatementError(f"query {query.name} does not select everything in a range")
-    return query.select.ranges
+    match query.select:
+        case RangeSelect(ranges=ranges):
+            return ranges
+        case RangeAggregateSelect(range=part):
+            return (part,)
+    raise StatementError(f"query {query.name} does not select by a range")
 
 
 def parameter_types(query: CreateQuery, table: CreateTable) -> dict[str, str]:
@@ -49,6 +60,18 @@ def column_ranges(query: CreateQuery, table: CreateTable) -> tuple[ColumnRange, 
         ColumnRange(part.column, table.type_of(part.column) or "", _end(part.low), _end(part.high))
         for part in ranges_of(query)
     )
+
+
+def range_ends(query: CreateQuery, size: int, parameters: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The ends of a query with one range for `size` subscriptions, float64[size] each, from an array a parameter."""
+    import numpy as np
+
+    (part,) = ranges_of(query)
+    low, high = (
+        np.asarray(parameters[end.name] if isinstance(end, Parameter) else np.full(size, end), np.float64)
+        for end in (part.low, part.high)
+    )
+    return low, high
 
 
 def _end(end: Any) -> Any:

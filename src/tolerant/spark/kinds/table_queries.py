@@ -14,16 +14,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.relations import Changes, Relation
+from tolerant.spark.kinds.notices import Notices
 from tolerant.spark.kinds.selections import Selection
 from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import RangeSelect, Select
+from tolerant.sql.statements import RangeAggregateSelect, RangeSelect, Select
 
 
 class TableQuery(Protocol):
     """One query over a table: a template with its subscriptions, or without parameters one for all."""
 
     tally: str
-    """What the shard counts the rows under that it says: "deliveries" for rows that name a subscription."""
+    """What the shard counts the rows under that it says: "deliveries" for rows that name a subscription,
+    "notices" for rows that say whom they concern."""
 
     def __len__(self) -> int:
         """How many subscriptions there are."""
@@ -54,6 +56,7 @@ The rows are only to be read while it is made: afterwards `say` tells what chang
 
 MAKERS: dict[type[Select], Maker] = {
     RangeSelect: Selection.over,
+    RangeAggregateSelect: Notices.over,
 }
 
 

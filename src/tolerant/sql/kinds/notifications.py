@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, cast
 from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.bounded import ASK_FOR_WITHIN
 from tolerant.sql.kinds.kind import Kind, ranges
+from tolerant.sql.kinds.ranges import check_ranges
 from tolerant.sql.shape import Shape
-from tolerant.sql.statements import Function, RangeAggregateSelect, Select
+from tolerant.sql.statements import CreateQuery, CreateTable, Function, RangeAggregateSelect, Select
+from tolerant.sql.types import NUMERIC
 
 if TYPE_CHECKING:
     from tolerant.sql.catalogue import Catalogue
@@ -50,4 +52,39 @@ def _covers(select: Select, catalogue: Catalogue) -> bool:
     return True
 
 
-KIND = Kind("notifications", "exact aggregates over a range, said when they change", False, _covers, _recognise)
+def _check(query: CreateQuery, catalogue: Catalogue) -> None:
+    select = query.select
+    assert isinstance(select, RangeAggregateSelect)
+    table = catalogue.table(select.relation)
+    check_ranges(query, (select.range,), table)
+    _check_aggregated(select, table)
+
+
+def _check_aggregated(select: RangeAggregateSelect, table: CreateTable) -> None:
+    """Any column can be counted or told apart; the other functions take numbers."""
+    what = "DISTINCT" if select.fn == "distinct" else select.fn.upper()
+    type_name = table.type_of(select.column) if select.column else None
+    if (select.fn == "count" and select.column is None) or type_name in NUMERIC:
+        return
+    if type_name is not None and select.fn in ("count", "distinct"):
+        return
+    fitting = [c.name for c in table.columns if c.type in NUMERIC or select.fn in ("count", "distinct")]
+    raise StatementError(
+        f"{what} takes a column of numbers; {select.column} is {type_name}"
+        if type_name is not None
+        else f"table {table.name} has no column {select.column or '*'}",
+        expected=f"one of {', '.join(fitting)}",
+        found=select.column or "*",
+        about=("SELECT", select.column or "*"),
+    )
+
+
+KIND = Kind(
+    "notifications",
+    "exact aggregates over a range, said when they change",
+    True,
+    _covers,
+    _recognise,
+    _check,
+    templates=True,
+)

@@ -42,10 +42,15 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     columns = [part.column for part in select.ranges]
     if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
         raise StatementError("expected BETWEEN on one or two columns", expected="BETWEEN on one or two columns")
-    for part in select.ranges:
+    check_ranges(query, select.ranges, table)
+
+
+def check_ranges(query: CreateQuery, parts: tuple[Range, ...], table: CreateTable) -> None:
+    """Raise StatementError unless the ranges are on columns of numbers, and their ends numbers or the parameters."""
+    for part in parts:
         _check_column(part, table)
         _check_ends(part)
-    _check_parameters(query, select)
+    _check_parameters(query, parts)
 
 
 def _check_column(part: Range, table: CreateTable) -> None:
@@ -83,8 +88,8 @@ def _check_ends(part: Range) -> None:
         )
 
 
-def _check_parameters(query: CreateQuery, select: RangeSelect) -> None:
-    used = {end.name for part in select.ranges for end in (part.low, part.high) if isinstance(end, Parameter)}
+def _check_parameters(query: CreateQuery, parts: tuple[Range, ...]) -> None:
+    used = {end.name for part in parts for end in (part.low, part.high) if isinstance(end, Parameter)}
     if len(set(query.parameters)) != len(query.parameters):
         raise StatementError("a parameter is named twice", about=("QUERY", query.name))
     for name in query.parameters:

@@ -1,0 +1,246 @@
+"""`MIN`, `MAX`, `COUNT`, `SUM`, `AVG` and `DISTINCT` over a range of a table's column: exact, said when they change.
+
+One notice speaks to all whose answer a change has changed (`specs/8-notifications.md`), so what is said does not grow
+with the subscriptions. They are known here for the active check alone: what reaches none of them is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.notifications import Messages, RangeDistinct, RangeMax, RangeMin
+from tolerant.notifications import Subscriptions as RangeIndex
+from tolerant.notifications.packed import LIMIT
+from tolerant.relations import Changes, Relation, Subscriptions
+from tolerant.sql import CreateQuery, CreateTable
+from tolerant.sql.statements import RangeAggregateSelect
+from tolerant.sql.templates import parameter_types, range_ends
+from tolerant.transport.notices import (
+    Packed,
+    RowChanges,
+    extremes_batch,
+    notices_topic,
+    totals_batch,
+    values_batch,
+)
+from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
+
+Floats = NDArray[np.float64]
+_EVERYWHERE = (-np.inf, np.inf)
+
+
+class Notices:
+    """One query for an aggregate over a range: a template with its subscriptions, or without parameters one for all."""
+
+    tally = "notices"
+
+    def __init__(
+        self, query: CreateQuery, table: CreateTable, rows: Relation, held: Subscriptions | None = None
+    ) -> None:
+        assert isinstance(query.select, RangeAggregateSelect)
+        self.query, self._select = query, query.select
+        self._types = parameter_types(query, table)
+        self.subscriptions = held if held is not None else Subscriptions(self._types)
+        self._index = RangeIndex()
+        if held is None and not query.parameters:
+            self.subscriptions.add_many(subscription_ids({}), {})
+        self._listen(self.subscriptions.ids(), self.subscriptions.columns())
+        self._teller = _teller(query.select, table, rows)
+
+    @classmethod
+    def over(
+        cls, query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None
+    ) -> Notices:
+        """A new query over the rows that there are, or the one whose subscriptions were these."""
+        held = None if state is None else Subscriptions.load(parameter_types(query, table), state)
+        return cls(query, table, rows, held)
+
+    def __len__(self) -> int:
+        return len(self.subscriptions)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The subscriptions. What is said depends on them, on the rows and on the changes alone, so that the indexes
+        are made anew from those.
+        """
+        return self.subscriptions.state()
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Subscribe and unsubscribe, in the order of the rows.
+
+        Raises:
+            ValueError: the rows are not those of this template.
+        """
+        joining, ids, columns = read_subscription_rows(batch, self._types)
+        low, high = range_ends(self.query, len(ids), columns)
+        if not (low <= high)[joining].all():
+            raise ValueError("a range has a low end above its high end")
+        edges = np.flatnonzero(np.diff(joining.astype(np.int8))) + 1
+        for run in np.split(np.arange(len(ids)), edges):
+            given = {name: column[run] for name, column in columns.items()}
+            if len(run) and joining[run[0]]:
+                new = self.subscriptions.add_many(ids[run], given)
+                self._listen(ids[run][new], {name: column[new] for name, column in given.items()})
+            elif len(run):
+                there = self.subscriptions.remove_many(ids[run])
+                self._index.remove_many(ids[run][there])
+
+    def say(self, changes: Changes, steps: NDArray[np.int64]) -> list[tuple[str, pa.RecordBatch]]:
+        """The notices of the changes that reach a subscription."""
+        select = self._select
+        found = row_changes(changes, steps, select.range.column, None if select.fn == "count" else select.column)
+        said = self._teller.tell(found, self._index)
+        return [] if said is None or not len(said) else [(notices_topic(self.query.name), said)]
+
+    def _listen(self, ids: NDArray[np.int64], columns: Mapping[str, NDArray[Any]]) -> None:
+        if len(ids):
+            self._index.add_many(ids, *range_ends(self.query, len(ids), columns))
+
+
+def row_changes(changes: Changes, steps: NDArray[np.int64], place: str, height: str | None) -> RowChanges:
+    """Changes of a table as what became of each row: a row that was replaced is one entry, of the later step.
+
+    `place` is the column of the range, `height` the one that is aggregated.
+    """
+    insert = changes.insert
+    replaced = np.zeros(len(changes), np.bool_)  # the deletions that an insertion of the same row follows
+    replaced[:-1] = (
+        ~insert[:-1]
+        & insert[1:]
+        & (changes.at[:-1] == changes.at[1:])
+        & np.asarray(changes.keys[:-1] == changes.keys[1:], np.bool_)
+    )
+    first = np.flatnonzero(~np.append(False, replaced[:-1]))
+    last = first + replaced[first]
+    x = changes.columns[place].astype(np.float64) + 0.0
+    y = np.zeros(len(changes)) if height is None else changes.columns[height]
+    return RowChanges(
+        changes.keys[last], changes.at[last], steps[last], ~insert[first], insert[last], x[first], x[last], y[first],
+        y[last],
+    )  # fmt: skip
+
+
+class _Teller(Protocol):
+    """How an aggregate says what changes are to those who watch it."""
+
+    def tell(self, changes: RowChanges, whom: RangeIndex) -> pa.RecordBatch | None:
+        """The notices that reach one of these subscriptions."""
+        ...
+
+
+def _teller(select: RangeAggregateSelect, table: CreateTable, rows: Relation) -> _Teller:
+    held, keys = rows.rows(), rows.keys()
+    if select.fn in ("min", "max"):
+        kind = RangeMin if select.fn == "min" else RangeMax
+        return _Extremes(kind.of(keys, held[select.range.column], held[select.column or ""]))
+    if select.fn == "distinct":
+        triples = zip(
+            keys.tolist(), held[select.range.column].tolist(), held[select.column or ""].tolist(), strict=True
+        )
+        found = RangeDistinct.of((key, float(x), value) for key, x, value in triples)
+        return _Values(found, table.type_of(select.column or "") or "")
+    return _Totals(None if select.fn == "count" else table.type_of(select.column or ""))
+
+
+class _Extremes:
+    """MIN and MAX: the messages of the core, in one where they are of one change in place."""
+
+    def __init__(self, table: RangeMin | RangeMax) -> None:
+        self._table = table
+
+    def tell(self, changes: RowChanges, whom: RangeIndex) -> pa.RecordBatch | None:
+        ys = np.where(changes.has, changes.new_y.astype(np.float64), np.nan)
+        messages = self._table.apply(changes.keys, changes.new_x, ys)
+        if not len(messages):
+            return None
+        packed = packed_messages(messages, ~(changes.had & changes.has) | (changes.old_x == changes.new_x))
+        packed = packed.take(whom.any_many(Messages.of(packed.change, packed.lines)))
+        return extremes_batch(packed, changes.steps, changes.at)
+
+
+def packed_messages(messages: Messages, in_place: NDArray[np.bool_], limit: int = LIMIT) -> Packed:
+    """Messages of changes one by one, those of a change in place in one if they are 2 to `limit` (§2.6).
+
+    All rectangles of such a change tile one: whoever is in it takes the best of the peak and the exposed rows that it
+    has. `in_place` bool[changes].
+    """
+    lines = messages.lines
+    begins = np.flatnonzero(np.append(True, np.diff(messages.change) != 0))
+    sizes = np.diff(np.append(begins, len(lines)))
+    together = in_place[messages.change[begins]] & (sizes > 1) & (sizes <= limit)
+    inside = np.repeat(together, sizes)
+    first = np.zeros(len(lines), np.bool_)
+    first[begins] = True
+    lines[begins[together], 3] = np.minimum.reduceat(lines[:, 3], begins)[together]
+    lines[begins[together], 4] = np.maximum.reduceat(lines[:, 4], begins)[together]
+    place = np.repeat(lines[begins, 1], sizes)
+    exposed = np.where(lines[:, 1] == place, lines[:, 2], lines[:, 1])
+    points = inside & ~first
+    counts = np.where(together, sizes - 1, 0)
+    # A group that is not taken together stands for as many rows as it has messages, without points.
+    stands = ~points
+    of_row = np.where(first, np.repeat(counts, sizes), 0)[stands]
+    return Packed(
+        messages.change[stands],
+        lines[stands],
+        np.append(0, np.cumsum(of_row)),
+        np.stack([exposed[points], lines[points, 0]], axis=1),
+    )
+
+
+class _Values:
+    """DISTINCT: which values came into ranges and which went."""
+
+    def __init__(self, table: RangeDistinct, type_name: str) -> None:
+        self._table, self._type = table, type_name
+
+    def tell(self, changes: RowChanges, whom: RangeIndex) -> pa.RecordBatch | None:
+        messages, owners = [], []
+        for at, (key, had, has, x, value) in enumerate(
+            zip(*(getattr(changes, name).tolist() for name in ("keys", "had", "has", "new_x", "new_y")), strict=True)
+        ):
+            if had:
+                said = self._table.update(key, x, value) if has else self._table.delete(key)
+            else:
+                said = self._table.insert(key, x, value)
+            messages += said
+            owners += [at] * len(said)
+        if not messages:
+            return None
+        owner = np.array(owners, np.int64)
+        rectangles = np.array([message[1:5] for message in messages], np.float64)
+        reached = whom.any_many(Messages.of(owner, np.insert(rectangles, 0, 0.0, axis=1)))
+        chosen = [message for message, is_reached in zip(messages, reached.tolist(), strict=True) if is_reached]
+        owner = owner[reached]
+        return values_batch(
+            self._type,
+            changes.steps[owner],
+            changes.at[owner],
+            [message.value for message in chosen],
+            rectangles[reached],
+            [message.gone for message in chosen],
+        )
+
+
+class _Totals:
+    """COUNT, SUM and AVG: the change itself, to whoever has the row before it or after it."""
+
+    def __init__(self, type_name: str | None) -> None:
+        self._type = type_name
+
+    def tell(self, changes: RowChanges, whom: RangeIndex) -> pa.RecordBatch | None:
+        same = changes.had & changes.has & (changes.old_x == changes.new_x)
+        reached = (changes.had & _held(whom, changes.old_x)) | (changes.has & _held(whom, changes.new_x))
+        return totals_batch(self._type, changes.take(reached & ~(same & (changes.old_y == changes.new_y))))
+
+
+def _held(whom: RangeIndex, xs: Floats) -> NDArray[np.bool_]:
+    """Which of the places are in a subscription's range."""
+    lines = np.empty((len(xs), 5))
+    lines[:, 0], lines[:, 1], lines[:, 2] = 0.0, xs, xs
+    lines[:, 3:] = _EVERYWHERE
+    return whom.any_many(Messages.of(np.zeros(len(xs), np.int64), lines))
