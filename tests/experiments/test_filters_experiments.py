@@ -165,7 +165,10 @@ def test_the_table_of_all_policies():
     assert not filters_table5.judge([{**row, "ratio": 0.9} for row in rows]).came_out
     real = [{**row, "source": "recorded", "messages": 500.0, "data": "cloud"} for row in good]
     assert filters_table5.judge(good + real).came_out
-    assert not filters_table5.judge(good + [{**row, "ratio": 1.2} for row in real]).came_out
+    bad = [{**row, "ratio": 1.2} for row in real]
+    assert "not judged" in filters_table5.judge(good + bad).finding
+    whole = [{**row, "delta": delta} for row in good + bad for delta in filters_table5.DELTAS]
+    assert not filters_table5.judge(whole).came_out
 
 
 def test_overlapping_queries_are_built_from_the_trace():

@@ -99,9 +99,12 @@ def judge(rows: Sequence[Row]) -> Verdict:
     finding = f"predictive over adaptive at δ = 8: {', '.join(told)}"
     if any(row["source"] == "recorded" for row in rows):
         mean, worst = real_figures(rows, "predictive")
-        held = held and mean <= REAL_MEAN and worst <= REAL_WORST
+        # The bar is for all cells; a quick run has a third of them.
+        whole = {float(row["delta"]) for row in rows} == set(DELTAS)
+        held = held and not (whole and (mean > REAL_MEAN or worst > REAL_WORST))
+        asked = f"at most {REAL_MEAN:g}" if whole else "not judged: only a part of the tolerances"
         finding += (
-            f"; recorded traces, over uniform: geometric mean {mean:.2f} (at most {REAL_MEAN:g}), "
+            f"; recorded traces, over uniform: geometric mean {mean:.2f} ({asked}), "
             f"worst {worst:.2f}; static {real_figures(rows, 'static')[0]:.2f}, "
             f"clairvoyant {real_figures(rows, 'clairvoyant')[0]:.2f}"
         )
