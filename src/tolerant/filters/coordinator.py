@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tolerant.filters import applying, bounds
 from tolerant.filters.book import Book
 from tolerant.filters.growth import boundary as grow
+from tolerant.filters.growth import check_share
 from tolerant.filters.ledger import Ledger
 from tolerant.filters.planner import Planner
 from tolerant.filters.shares import fitted, start_widths
@@ -51,7 +52,8 @@ class Coordinator:
     answers are then of that long ago, or with `max_rates` (the most that an item can change in a unit of time) of now,
     and so much wider (`specs/1-filters.md` §2.7); `seed` and `shard` key the random order of ties; `epoch` is the first
     half of each grant's version; `interval`, microseconds between boundaries, where `at` is event time (without it,
-    each call of `boundary` is one), and `tick`, microseconds between two steps of a predicted centre.
+    each call of `boundary` is one), and `tick`, microseconds between two steps of a predicted centre; `share`: among
+    how many of the most deviating items "adaptive" splits what is free (§5.2).
 
     >>> c = Coordinator([Aggregate.over("both", "sum", ["x", "y"], 3)], values={"x": 10, "y": 20})
     >>> c.widths, c.answers()[0].low
@@ -74,6 +76,7 @@ class Coordinator:
         epoch: int = 1,
         interval: int | None = None,
         tick: int = 1,
+        share: int = 1,
     ) -> None:
         if policy not in LIVE_POLICIES:
             raise ValueError(f"policy must be one of {', '.join(LIVE_POLICIES)}, got {policy!r}")
@@ -84,6 +87,8 @@ class Coordinator:
         self.policy, self.period, self.seed, self.shard = policy, int(period), seed, shard
         if not allowance >= 0:
             raise ValueError(f"allowance must be a time, not negative, got {allowance}")
+        check_share(share)
+        self.share = int(share)
         self.shrink = shrink if policy == "adaptive" else 0.0
         self.allowance = allowance
         self.late = 0
@@ -345,6 +350,7 @@ class Coordinator:
             key=key_of(self.seed, self.shard, self.ledger.passed),
             shrunk=self.ledger.granted(),
             believed=state.width[:n],
+            share=self.share,
         )
         self._targets = result.targets
         return result.widths, result.granted
