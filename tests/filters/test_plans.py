@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tolerant.filters.curves import rate_at
 from tolerant.filters.ladder import RUNGS
-from tolerant.filters.plans import best_plan
+from tolerant.filters.plans import SPARE, best_plan
 from tolerant.filters.prices import find_targets, known_of, market
 from tolerant.filters.rows import Terms, rows_of
 
@@ -119,7 +119,7 @@ def test_a_plan_never_overfills_a_row_nor_costs_more_than_its_share(seed, n, que
     assert not (moved & ~rows.adaptable).any()
     narrower, wider = moved & (after < start), moved & (after > start)
     assert plan.cost == pytest.approx(2 * costs[narrower].sum() + costs[wider].sum())
-    assert spent + plan.cost <= max(0.15 * received, spent) + 1e-9
+    assert spent + plan.cost <= max(SPARE * received, spent) + 1e-9
     assert plan.worth >= 0
     assert (plan.worth > 0) == moved.any()
     if moved.any():
