@@ -6,11 +6,13 @@ It shares no code with the shard but the reading of packed rows and of statement
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from tolerant.sql import CreateQuery, CreateTable, Drop, Statement, decode
 from tolerant.sql.predicates import Parameter
-from tolerant.sql.statements import RangeSelect
+from tolerant.sql.statements import RangeAggregateSelect, RangeSelect
 from tolerant.transport.log import QUERIES, Entry
 from tolerant.transport.rows import unpack
 
@@ -19,13 +21,39 @@ Told = tuple[str, str, int, tuple[Any, ...]]
 """(kind, key, at, values of the row)"""
 
 
+@dataclass
+class Span:
+    """The time of a subscription to an aggregate: it hears of the steps after `begin`, up to `end` if it ended.
+
+    `first` is its answer when it began and `values` what that was of (zeros for COUNT), `told` (step, at, answer)
+    whenever it changed.
+    """
+
+    low: float
+    high: float
+    begin: int
+    first: Any
+    values: list[Any]
+    end: int | None = None
+    told: list[tuple[int, int, Any]] = field(default_factory=list)
+
+    @property
+    def newest(self) -> Any:
+        """The answer now, or when it ended."""
+        return self.told[-1][2] if self.told else self.first
+
+
 class TableTruth:
-    """A table and the range queries over it. `told`: (query, subscription) → what it must hear, in order."""
+    """A table and the range queries over it. `told`: (query, subscription) → what it must hear, in order; `spans`: the
+    same for aggregates.
+    """
 
     def __init__(self, table: CreateTable, latency: int, lease: int) -> None:
         self._table, self._latency, self._lease = table, latency, lease
         self.rows: dict[str, tuple[Any, ...]] = {}
         self.told: dict[tuple[str, int], list[Told]] = {}
+        self.spans: dict[tuple[str, int], list[Span]] = {}
+        self.steps = 0
         self._queries: dict[str, CreateQuery] = {}
         self._parameters: dict[tuple[str, int], dict[str, Any]] = {}
         self._seen: set[tuple[str, int]] = set()
@@ -52,7 +80,7 @@ class TableTruth:
         if isinstance(statement, CreateQuery):
             self._queries.setdefault(statement.name, statement)
             if not statement.parameters:
-                self._parameters.setdefault((statement.name, 0), {})
+                self._join((statement.name, 0), {})
         elif isinstance(statement, Drop):
             self._queries.pop(statement.name, None)
             self._parameters = {key: p for key, p in self._parameters.items() if key[0] != statement.name}
@@ -61,10 +89,22 @@ class TableTruth:
         for row in found:
             key = row["template"], row["id"]
             if row["kind"] == "unsubscribe":
-                self._parameters.pop(key, None)
+                self._leave(key)
             elif row["template"] in self._queries:
-                given = {name.removeprefix("parameter."): value for name, value in row.items()}
-                self._parameters.setdefault(key, given)
+                self._join(key, {name.removeprefix("parameter."): value for name, value in row.items()})
+
+    def _join(self, key: tuple[str, int], given: dict[str, Any]) -> None:
+        if key not in self._parameters:
+            self._parameters[key] = given
+            select = self._queries[key[0]].select
+            if isinstance(select, RangeAggregateSelect):
+                ((_, low, high),) = self._ends(key[0], given)
+                values = self._values(select, self.rows, low, high)
+                self.spans.setdefault(key, []).append(Span(low, high, self.steps, _answer(select.fn, values), values))
+
+    def _leave(self, key: tuple[str, int]) -> None:
+        if self._parameters.pop(key, None) is not None and key in self.spans:
+            self.spans[key][-1].end = self.steps
 
     def _changes(self, found: list[Row]) -> None:
         late: list[Row] = []
@@ -90,7 +130,7 @@ class TableTruth:
 
     def _apply(self, found: list[Row], at: int | None) -> None:
         """One transaction."""
-        before = dict(self.rows)
+        before, now = dict(self.rows), dict(self.rows)
         keys: dict[str, None] = {}
         for row in sorted(found, key=lambda row: (row["at"], row["key"], row["sequence"])):
             if self._is_new(row):
@@ -103,6 +143,11 @@ class TableTruth:
             if old != new:
                 self._tell("delete", key, at or 0, old)
                 self._tell("insert", key, at or 0, new)
+                now.pop(key, None)
+                if new is not None:
+                    now[key] = new
+                self.steps += (old is not None) + (new is not None)
+                self._answer_all(now, at or 0)
 
     def _is_new(self, row: Row) -> bool:
         who = row["source"], row["sequence"]
@@ -115,12 +160,42 @@ class TableTruth:
             return
         values = dict(zip((column.name for column in self._table.columns), row, strict=True))
         for (query, number), given in self._parameters.items():
+            if isinstance(self._queries[query].select, RangeAggregateSelect):
+                continue
             if all(low <= values[column] <= high for column, low, high in self._ends(query, given)):
                 self.told.setdefault((query, number), []).append((kind, key, at, row))
 
+    def _answer_all(self, rows: dict[str, tuple[Any, ...]], at: int) -> None:
+        for key, spans in self.spans.items():
+            select, span = self._queries[key[0]].select, spans[-1]
+            if span.end is None and isinstance(select, RangeAggregateSelect):
+                now = _answer(select.fn, self._values(select, rows, span.low, span.high))
+                if now != span.newest:
+                    span.told.append((self.steps, at, now))
+
+    def _values(
+        self, select: RangeAggregateSelect, rows: dict[str, tuple[Any, ...]], low: float, high: float
+    ) -> list[Any]:
+        """What is aggregated: the column's values in the range, zeros where all are only counted."""
+        names = [column.name for column in self._table.columns]
+        place = names.index(select.range.column)
+        inside = [row for row in rows.values() if low <= row[place] <= high]
+        return [0 if select.fn == "count" else row[names.index(select.column or "")] for row in inside]
+
     def _ends(self, query: str, given: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         select = self._queries[query].select
-        assert isinstance(select, RangeSelect)
-        for part in select.ranges:
+        assert isinstance(select, RangeSelect | RangeAggregateSelect)
+        for part in select.ranges if isinstance(select, RangeSelect) else (select.range,):
             low, high = (given[end.name] if isinstance(end, Parameter) else end for end in (part.low, part.high))
             yield part.column, low, high
+
+
+def _answer(fn: str, values: list[Any]) -> Any:
+    if fn == "count":
+        return len(values)
+    if fn == "distinct":
+        return frozenset(values)
+    if not values:
+        return None
+    exactly = sum(map(Fraction, values))
+    return float({"min": min(values), "max": max(values), "sum": exactly, "avg": exactly / len(values)}[fn])

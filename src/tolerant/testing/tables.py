@@ -1,8 +1,9 @@
 """The seeded fault simulator for tables: feeders, people, pipelines and clients in one process.
 
-`simulate_table(seed)` plays one history and judges it: every subscription must have heard exactly what brute force over
-the log says (`TableTruth`), once and in order, whatever was repeated, late, lost with a crash or said again by a
-pipeline that started anew; and a client that dies and resumes must hold the rows of its range.
+`simulate_table(seed)` plays one history and judges it: every subscription, to rows or to an aggregate, must have heard
+exactly what brute force over the log says (`TableTruth`), once and in order, whatever was repeated, late, lost with a
+crash or said again by a pipeline that started anew; and clients that die and resume must hold the rows of their range,
+and have heard each answer once.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from tolerant.client import Client, Position, send
 from tolerant.kernels.versions import version
 from tolerant.spark.kinds.tables import TableShard
 from tolerant.sql import CreateQuery, CreateTable, Subscribe, Unsubscribe, parse
+from tolerant.sql.statements import RangeAggregateSelect
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND, StreamOptions
-from tolerant.testing.table_truth import TableTruth, Told
+from tolerant.testing.notice_hearing import answers_heard
+from tolerant.testing.table_truth import Span, TableTruth, Told
 from tolerant.transport.changes import ARROW, CLOCK, changes_batch, clock_row
 from tolerant.transport.log import QUERIES, START
 from tolerant.transport.memory import MemoryLog
@@ -31,6 +34,11 @@ _QUERIES = {
     "area": parse("CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high"),
     "box": parse("CREATE QUERY box(low, top) AS SELECT * FROM stock WHERE x BETWEEN low AND 9 AND y BETWEEN 0 AND top"),
     "cheap": parse("CREATE QUERY cheap AS SELECT * FROM stock WHERE x BETWEEN 0 AND 5"),
+    "least": parse("CREATE QUERY least(low, high) AS SELECT MIN(y) FROM stock WHERE x BETWEEN low AND high"),
+    "kinds": parse("CREATE QUERY kinds(low, high) AS SELECT DISTINCT y FROM stock WHERE x BETWEEN low AND high"),
+    "mean": parse("CREATE QUERY mean(low, high) AS SELECT AVG(y) FROM stock WHERE x BETWEEN low AND high"),
+    "peak": parse("CREATE QUERY peak AS SELECT MAX(y) FROM stock WHERE x BETWEEN 0 AND 7"),
+    "total": parse("CREATE QUERY total AS SELECT SUM(x) FROM stock WHERE x BETWEEN -1 AND 9"),
 }
 _TOPICS = (QUERIES, "changes.stock", "subscriptions.stock")
 _OPTIONS = StreamOptions()
@@ -61,6 +69,15 @@ class _Feeder:
     counter: int = 0
     at: int = 0
     waiting: list[pa.RecordBatch] = field(default_factory=list)
+
+
+@dataclass
+class _Watcher:
+    """An application that watches an aggregate: what it has kept, answers by the step they were of, and its place."""
+
+    query: str
+    place: Position | None = None
+    answers: list[tuple[int, Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -95,6 +112,7 @@ class _Simulation:
         self._pipelines = [_Pipeline("p0")]
         self._held: dict[int, float] = {}  # what a client knows of the range of `cheap`
         self._place: Position | None = None
+        self._watchers = [_Watcher("peak"), _Watcher("total")]
         self._repeated: list[str] = []
         self._restarts = 0
 
@@ -181,6 +199,8 @@ class _Simulation:
         statement: Subscribe | Unsubscribe = kind("area", (low, low + chance.choice([0.0, 2.5, 10.0])))
         if chance.random() < 0.4:
             statement = kind("box", (low, chance.randint(0, 3)))
+        elif chance.random() < 0.6:
+            statement = kind(chance.choice(["least", "kinds", "mean"]), statement.values)
         query = _QUERIES[statement.name]
         assert isinstance(query, CreateQuery)
         self._log.append("subscriptions.stock", subscription_row(statement, query, _table()))
@@ -224,7 +244,9 @@ class _Simulation:
             pipeline.snapshot, pipeline.deltas = pipeline.shard.snapshot(), []
 
     def _listen(self) -> None:
-        """A client comes up with what it kept, hears what there is, and dies."""
+        """Clients come up with what they kept, hear what there is, and die."""
+        for watcher in self._watchers:
+            self._watch(watcher)
         subscription = Client(self._log).subscribe("cheap", position=self._place)
         if self._place is None:
             self._held = {}
@@ -240,6 +262,14 @@ class _Simulation:
             else:
                 self._held.pop(change.row["id"], None)
 
+    def _watch(self, watcher: _Watcher) -> None:
+        subscription = Client(self._log).subscribe(watcher.query, position=watcher.place)
+        while subscription.poll():
+            pass
+        for change in subscription.ready():
+            watcher.place = change.position
+            watcher.answers.append((change.position.mark, change.value))
+
     # -- judgement ---------------------------------------------------------------------------------------------------
 
     def judge(self) -> TableReport:
@@ -253,6 +283,16 @@ class _Simulation:
             count += len(heard)
             if heard != expected:
                 violations.append(f"{who} heard {heard}, not {expected}")
+        for (query, number), spans in sorted(truth.spans.items()):
+            select = _select(query)
+            entries = self._log.read(f"notices.{query}")
+            for span in spans:
+                found = answers_heard(select, entries, span)
+                count += len(found)
+                if found != span.told:
+                    violations.append(f"{query} {number} from {span.begin} heard {found}, not {span.told}")
+        for watcher in self._watchers:
+            violations += _misheard(watcher, truth.spans[watcher.query, 0][0])
         cheap = {int(key): row[1] for key, row in truth.rows.items() if 0 <= row[1] <= 5}
         if self._held != cheap:
             violations.append(f"a client holds {self._held}, not {cheap}")
@@ -272,6 +312,22 @@ class _Simulation:
                             (row["kind"], row["key"], row["at"], values)
                         )
         return found
+
+
+def _misheard(watcher: _Watcher, span: Span) -> list[str]:
+    """What is wrong with the answers that a watcher was given: the first is current, the others are changes."""
+    begin = watcher.answers[0][0]
+    all_told = [(span.begin, span.first), *((step, value) for step, _, value in span.told)]
+    expected = [(begin, [value for step, value in all_told if step <= begin][-1])]
+    expected += [(step, value) for step, value in all_told if step > begin]
+    return [] if watcher.answers == expected else [f"{watcher.query}: told {watcher.answers}, not {expected}"]
+
+
+def _select(query: str) -> RangeAggregateSelect:
+    statement = _QUERIES[query]
+    assert isinstance(statement, CreateQuery)
+    assert isinstance(statement.select, RangeAggregateSelect)
+    return statement.select
 
 
 def _table() -> CreateTable:
