@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tolerant.client.feeds import Listener
+from tolerant.client.notices import Extreme, Total
+from tolerant.notifications import RangeMin, Subscriptions
 from tolerant.relations import Relation
 from tolerant.relations.waiting import Waiting, no_changes, together
 from tolerant.testing.tables import simulate_table
@@ -35,12 +37,32 @@ def waits_for_nobody(self, at):
     return due, no_changes(self._columns)
 
 
+def hears_no_exposed_row(self, record, x1, x2):
+    self._value = record["value"]
+
+
+def takes_nothing_back(self, record, x1, x2):
+    pass
+
+
+def thinks_that_nobody_listens(self, messages):
+    return np.arange(len(messages)) % 4 != 0
+
+
+def says_the_net_of_a_batch(self, ids, xs, ys, net=False, apply=RangeMin.apply):
+    return apply(self, ids[-1:], xs[-1:], ys[-1:])
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "mistake"),
     [
         (Relation, "_unheard", takes_everything_as_new),
         (Listener, "is_news", hears_everything),
         (Waiting, "tick", waits_for_nobody),
+        (Extreme, "take", hears_no_exposed_row),
+        (Total, "take_back", takes_nothing_back),
+        (Subscriptions, "any_many", thinks_that_nobody_listens),
+        (RangeMin, "apply", says_the_net_of_a_batch),
     ],
 )
 def test_a_mistake_is_caught(monkeypatch, owner, name, mistake):
