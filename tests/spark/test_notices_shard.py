@@ -4,6 +4,7 @@ import math
 import random
 from fractions import Fraction
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from tolerant.client.notices import NoticeExtractor
 from tolerant.sql import parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.transport.rows import unpack
+from tolerant.transport.subscriptions import subscription_batches
 
 FUNCTIONS = {
     "lowest": "MIN(y)",
@@ -239,6 +241,62 @@ def test_many_listeners_hear_the_same_as_few(monkeypatch):
         told = [[change.value for change in [*one.ready(), *drain(one)]] for one in many[name]]
         assert told == [[change.value for change in [*one.ready(), *drain(one)]] for one in few[name]]
         assert [values[-1] for values in told] == [answer(name, rows, low, high) for low, high in ranges]
+
+
+TYPED = parse("CREATE TABLE stock (id BIGINT, i INT, b BIGINT, f FLOAT, d DOUBLE, s STRING, t BOOLEAN) KEY (id)")
+
+
+@pytest.mark.parametrize("place", ["i", "b", "f", "d"])
+@pytest.mark.parametrize("aggregate", ["MIN(i)", "MAX(b)", "SUM(b)", "SUM(f)", "AVG(i)", "COUNT(s)"]
+                         + [f"DISTINCT {column}" for column in "ibfdst"])  # fmt: skip
+def test_columns_of_every_type(place, aggregate):
+    query = parse(f"CREATE QUERY q AS SELECT {aggregate} FROM stock WHERE {place} BETWEEN -5 AND 5")
+    shop, chance, rows = Shop(query, stock=TYPED), random.Random(f"{place} {aggregate}"), {}
+    shop.tick()
+    one = Client(shop.log).subscribe("q")
+    told = [change.value for change in one.ready()]
+    for _ in range(25):
+        key, number = chance.randrange(4), chance.randint(-8, 8)
+        row = {"id": key, "i": number, "b": number * 2, "f": number / 4, "d": number / 8, "s": f"é{number % 3}",
+               "t": number > 0}  # fmt: skip
+        if chance.random() < 0.8:
+            shop.table.update(row)
+            rows[key] = row
+        else:
+            shop.table.delete(key)
+            rows.pop(key, None)
+    shop.tick()
+    told += [change.value for change in drain(one)]
+    function, column = aggregate.removesuffix(")").replace("(", " ").split()
+    values = [row[column] for row in rows.values() if -5 <= row[place] <= 5]
+    expected = {
+        "MIN": lambda: min(values, default=None),
+        "MAX": lambda: max(values, default=None),
+        "SUM": lambda: sum(values) if values else None,
+        "AVG": lambda: sum(values) / len(values) if values else None,
+        "COUNT": lambda: len(values),
+        "DISTINCT": lambda: frozenset(values),
+    }[function]()
+    assert told[-1] == expected
+    assert type(told[-1]) is type(expected)
+    assert len(told) > 2
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_ranges_may_be_open(name):
+    shop, ranges = NoticeShop(), [(-math.inf, 5.0), (4.0, math.inf), (-math.inf, math.inf)]
+    lows, highs = (pa.array(ends, pa.float64()) for ends in zip(*ranges, strict=True))
+    for batch in subscription_batches(name, {"low": "DOUBLE", "high": "DOUBLE"}, {"low": lows, "high": highs}):
+        shop.log.append("subscriptions.stock", batch)
+    shop.tick()
+    heard = shop.listen(name, ranges)
+    rows, told = {}, [[change.value for change in one.ready()] for one in heard]
+    for step in (("put", 1, 4.0, 7, "a"), ("put", 2, 1e9, 3, "b"), ("put", 3, -1e9, 9, "c"), ("drop", 1)):
+        play(shop, rows, step, None)
+        shop.tick()
+        for values, one, (low, high) in zip(told, heard, ranges, strict=True):
+            values += [change.value for change in drain(one)]
+            assert values[-1] == answer(name, rows, low, high)
 
 
 def test_sums_do_not_drift():

@@ -319,7 +319,8 @@ class NoticeHearing:
             maxima = RangeMax.of(range(len(x)), x, self._column(found, column)).maxima(low, high)
             return [Extreme(fn, self._whole, value) for value in maxima.tolist()]
         if fn == "distinct":
-            held = RangeDistinct.of((at, place, found[at][column]) for at, place in enumerate(x.tolist()))
+            order = np.argsort(x, kind="stable").tolist()
+            held = RangeDistinct.of((at, x[at], found[at][column]) for at in order)
             return [Values(held.distinct(x1, x2)) for x1, x2 in zip(low.tolist(), high.tolist(), strict=True)]
         return self._totals(found, x, low, high)
 

@@ -138,11 +138,10 @@ def _teller(select: RangeAggregateSelect, table: CreateTable, rows: Relation) ->
         kind = RangeMin if select.fn == "min" else RangeMax
         return _Extremes(kind.of(keys, held[select.range.column], held[select.column or ""]))
     if select.fn == "distinct":
-        triples = zip(
-            keys.tolist(), held[select.range.column].tolist(), held[select.column or ""].tolist(), strict=True
-        )
-        found = RangeDistinct.of((key, float(x), value) for key, x, value in triples)
-        return _Values(found, table.type_of(select.column or "") or "")
+        order = np.argsort(held[select.range.column], kind="stable")  # places are then added at the end of their lists
+        columns = (keys, held[select.range.column], held[select.column or ""])
+        triples = zip(*(column[order].tolist() for column in columns), strict=True)
+        return _Values(RangeDistinct.of(triples), table.type_of(select.column or "") or "")
     return _Totals(None if select.fn == "count" else table.type_of(select.column or ""))
 
 
