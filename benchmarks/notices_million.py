@@ -95,6 +95,7 @@ def measure(folder: Path, lows: Floats, highs: Floats, seconds: float) -> Done:
         sampler.start()
         here.send("go")
         sending = hear(here, run)
+        time.sleep(5)
         begin = log.end()
         heard, ages = listen(log, lows, highs, seconds)
         return Done(sending, sampler.stop(), heard, ages, begin, log.end())

@@ -20,7 +20,8 @@ Row = dict[str, Any]
 def answers_heard(select: RangeAggregateSelect, entries: Iterable[Entry], span: Span) -> list[Any]:
     """(step, at, answer) whenever the notices change the answer of a subscription in its time."""
     told: list[Any] = []
-    answer, count, total, newest = span.first, len(span.values), sum(map(Fraction, span.values)), span.begin
+    answer, count, newest = span.first, len(span.values), span.begin
+    total = sum(map(Fraction, span.values), Fraction())
     for entry in entries:
         of_step: dict[int, list[Row]] = {}
         for row in unpack(entry.payload).to_pylist():
@@ -53,14 +54,14 @@ def _taken(fn: str, row: Row, span: Span, answer: Any) -> Any:
     return None if best in (float("inf"), float("-inf")) else best
 
 
-def _added(row: Row, span: Span, count: int, total: Fraction | int) -> tuple[int, Fraction | int]:
+def _added(row: Row, span: Span, count: int, total: Fraction) -> tuple[int, Fraction]:
     for x, y, sign in (("old_x", "old_y", -1), ("new_x", "new_y", 1)):
         if row[x] is not None and span.low <= row[x] <= span.high:
             count, total = count + sign, total + sign * Fraction(row.get(y) or 0)
     return count, total
 
 
-def _total(fn: str, count: int, total: Fraction | int) -> Any:
+def _total(fn: str, count: int, total: Fraction) -> Any:
     if fn == "count":
         return count
     return None if not count else float(total if fn == "sum" else total / count)
