@@ -1,5 +1,6 @@
 """Exact aggregates over ranges against brute force: who hears what of each change, in any weather."""
 
+import json
 import math
 import random
 from fractions import Fraction
@@ -204,6 +205,25 @@ def test_nothing_is_said_that_reaches_nobody():
     shop.table.delete(2)
     shop.tick()
     assert len(shop.rows("notices.lowest")) == 1
+
+
+def test_status_counts_changes_by_what_they_are_to_answers():
+    shop = NoticeShop()
+    shop.join("lowest", 0, 5)
+    for key, x, y in ((1, 3.0, 4), (2, 3.0, 6), (3, 9.0, 1), (4, 1.0, 5)):  # the second changes nobody's answer
+        shop.table.insert(id=key, name="a", x=x, y=y)
+    shop.tick()
+    shop.table.delete(1)  # exposes two rows
+    for _ in range(3):
+        shop.restart()
+        shop.tick()
+    shop.fold()
+    for _ in range(10):
+        shop.restart()
+        shop.tick()
+    figures = json.loads(shop.log.latest("status.stock", "summary/0").body)["figures"]
+    assert figures["lowest"] == {"ignorable": 1, "easy": 3, "difficult": 1, "unheard": 2}
+    assert figures["many"] == {"ignorable": 0, "easy": 5, "difficult": 0, "unheard": 5}
 
 
 def test_a_change_in_place_is_one_row_whatever_it_exposes():

@@ -58,7 +58,9 @@ def _show_table(console: Console, name: str, figures: dict[str, Any] | None) -> 
     ]
     console.print(f"[bold]{name}[/bold] (table): reached {_moment(figures['horizon'])}, {', '.join(counts)}")
     for query, count in figures["subscriptions"].items():
-        console.print(f"  {query}: {count:,} subscription{'s' if count != 1 else ''}")
+        own = figures.get("figures", {}).get(query, {})
+        more = "".join(f", {value:,} {what}" for what, value in own.items())
+        console.print(f"  {query}: {count:,} subscription{'s' if count != 1 else ''}{more}")
 
 
 def lag(figures: StreamFigures, now: int) -> float | None:

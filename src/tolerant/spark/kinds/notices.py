@@ -31,7 +31,11 @@ from tolerant.transport.notices import (
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
 
 Floats = NDArray[np.float64]
+Told = tuple[pa.RecordBatch | None, tuple[int, ...]]
+"""Notices, and what to add to what is counted."""
+
 _EVERYWHERE = (-np.inf, np.inf)
+_COUNTED = ("ignorable", "easy", "difficult", "unheard")
 
 
 class Notices:
@@ -40,34 +44,40 @@ class Notices:
     tally = "notices"
 
     def __init__(
-        self, query: CreateQuery, table: CreateTable, rows: Relation, held: Subscriptions | None = None
+        self, query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None = None
     ) -> None:
         assert isinstance(query.select, RangeAggregateSelect)
         self.query, self._select = query, query.select
         self._types = parameter_types(query, table)
-        self.subscriptions = held if held is not None else Subscriptions(self._types)
+        self.subscriptions = Subscriptions(self._types) if state is None else Subscriptions.load(self._types, state)
         self._index = RangeIndex()
-        if held is None and not query.parameters:
+        if state is None and not query.parameters:
             self.subscriptions.add_many(subscription_ids({}), {})
         self._listen(self.subscriptions.ids(), self.subscriptions.columns())
         self._teller = _teller(query.select, table, rows)
+        self._counts = np.zeros(len(_COUNTED), np.int64) if state is None else state["counts"].copy()
 
     @classmethod
     def over(
         cls, query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None
     ) -> Notices:
         """A new query over the rows that there are, or the one whose subscriptions were these."""
-        held = None if state is None else Subscriptions.load(parameter_types(query, table), state)
-        return cls(query, table, rows, held)
+        return cls(query, table, rows, state)
 
     def __len__(self) -> int:
         return len(self.subscriptions)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The subscriptions. What is said depends on them, on the rows and on the changes alone, so that the indexes
-        are made anew from those.
+        """The subscriptions, and what was counted. What is said depends on the subscriptions, the rows and the changes
+        alone, so that the indexes are made anew from those.
         """
-        return self.subscriptions.state()
+        return {**self.subscriptions.state(), "counts": self._counts.copy()}
+
+    def figures(self) -> dict[str, int]:
+        """How many changes concerned nobody's answer, whoever watches, how many did, and how many of these reached no
+        subscription (the core's classes, `specs/8-notifications.md` §2.3 and §2.8).
+        """
+        return dict(zip(_COUNTED, self._counts.tolist(), strict=True))
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Subscribe and unsubscribe, in the order of the rows.
@@ -93,7 +103,8 @@ class Notices:
         """The notices of the changes that reach a subscription."""
         select = self._select
         found = row_changes(changes, steps, select.range.column, None if select.fn == "count" else select.column)
-        said = self._teller.tell(found, self._index)
+        said, counts = self._teller.tell(found, self._index)
+        self._counts += counts
         return [] if said is None or not len(said) else [(notices_topic(self.query.name), said)]
 
     def _listen(self, ids: NDArray[np.int64], columns: Mapping[str, NDArray[Any]]) -> None:
@@ -127,7 +138,7 @@ def row_changes(changes: Changes, steps: NDArray[np.int64], place: str, height: 
 class _Teller(Protocol):
     """How an aggregate says what changes are to those who watch it."""
 
-    def tell(self, changes: RowChanges, whom: RangeIndex) -> pa.RecordBatch | None:
+    def tell(self, changes: RowChanges, whom: RangeIndex) -> Told:
         """The notices that reach one of these subscriptions."""
         ...
 
@@ -151,14 +162,22 @@ class _Extremes:
     def __init__(self, table: RangeMin | RangeMax) -> None:
         self._table = table
 
-    def tell(self, changes: RowChanges, whom: RangeIndex) -> pa.RecordBatch | None:
+    def tell(self, changes: RowChanges, whom: RangeIndex) -> Told:
         ys = np.where(changes.has, changes.new_y.astype(np.float64), np.nan)
+        before = self._table.counters
         messages = self._table.apply(changes.keys, changes.new_x, ys)
+        counters = self._table.counters
+        classes = (
+            counters.ignorable - before.ignorable,
+            counters.easy - before.easy,
+            counters.difficult - before.difficult,
+        )
         if not len(messages):
-            return None
+            return None, (*classes, 0)
         packed = packed_messages(messages, ~(changes.had & changes.has) | (changes.old_x == changes.new_x))
-        packed = packed.take(whom.any_many(Messages.of(packed.change, packed.lines)))
-        return extremes_batch(packed, changes.steps, changes.at)
+        heard = packed.take(whom.any_many(Messages.of(packed.change, packed.lines)))
+        unheard = len(np.unique(packed.change)) - len(np.unique(heard.change))
+        return extremes_batch(heard, changes.steps, changes.at), (*classes, unheard)
 
 
 def packed_messages(messages: Messages, in_place: NDArray[np.bool_], limit: int = LIMIT) -> Packed:
@@ -197,7 +216,7 @@ class _Values:
     def __init__(self, table: RangeDistinct, type_name: str) -> None:
         self._table, self._type = table, type_name
 
-    def tell(self, changes: RowChanges, whom: RangeIndex) -> pa.RecordBatch | None:
+    def tell(self, changes: RowChanges, whom: RangeIndex) -> Told:
         messages, owners = [], []
         for at, (key, had, has, x, value) in enumerate(
             zip(*(getattr(changes, name).tolist() for name in ("keys", "had", "has", "new_x", "new_y")), strict=True)
@@ -208,14 +227,15 @@ class _Values:
                 said = self._table.insert(key, x, value)
             messages += said
             owners += [at] * len(said)
-        if not messages:
-            return None
         owner = np.array(owners, np.int64)
+        ignorable, easy = len(changes) - len(np.unique(owner)), len(np.unique(owner))
+        if not messages:
+            return None, (ignorable, 0, 0, 0)
         rectangles = np.array([message[1:5] for message in messages], np.float64)
         reached = whom.any_many(Messages.of(owner, np.insert(rectangles, 0, 0.0, axis=1)))
         chosen = [message for message, is_reached in zip(messages, reached.tolist(), strict=True) if is_reached]
         owner = owner[reached]
-        return values_batch(
+        said = values_batch(
             self._type,
             changes.steps[owner],
             changes.at[owner],
@@ -223,6 +243,7 @@ class _Values:
             rectangles[reached],
             [message.gone for message in chosen],
         )
+        return said, (ignorable, easy, 0, easy - len(np.unique(owner)))
 
 
 class _Totals:
@@ -231,10 +252,12 @@ class _Totals:
     def __init__(self, type_name: str | None) -> None:
         self._type = type_name
 
-    def tell(self, changes: RowChanges, whom: RangeIndex) -> pa.RecordBatch | None:
-        same = changes.had & changes.has & (changes.old_x == changes.new_x)
+    def tell(self, changes: RowChanges, whom: RangeIndex) -> Told:
+        same = changes.had & changes.has & (changes.old_x == changes.new_x) & (changes.old_y == changes.new_y)
         reached = (changes.had & _held(whom, changes.old_x)) | (changes.has & _held(whom, changes.new_x))
-        return totals_batch(self._type, changes.take(reached & ~(same & (changes.old_y == changes.new_y))))
+        said = totals_batch(self._type, changes.take(reached & ~same))
+        easy = len(changes) - int(np.count_nonzero(same))
+        return said, (len(changes) - easy, easy, 0, easy - len(said))
 
 
 def _held(whom: RangeIndex, xs: Floats) -> NDArray[np.bool_]:

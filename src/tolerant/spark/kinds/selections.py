@@ -40,6 +40,10 @@ class Selection:
     def __len__(self) -> int:
         return len(self.subscriptions)
 
+    def figures(self) -> dict[str, int]:
+        """There are none of its own."""
+        return {}
+
     def state(self) -> dict[str, NDArray[Any]]:
         """The subscriptions; the index is made anew from them."""
         return self.subscriptions.state()

@@ -43,6 +43,10 @@ class TableQuery(Protocol):
         """What the changes, which the table has just taken, are to those who listen: batches with their topics."""
         ...
 
+    def figures(self) -> dict[str, int]:
+        """Counts for `tolerant status`, by what they are of; there may be none. A function of the log, as all is."""
+        ...
+
     def state(self) -> dict[str, NDArray[Any]]:
         """What cannot be worked out again from the statement and the table's rows, as arrays for a snapshot."""
         ...

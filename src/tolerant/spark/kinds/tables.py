@@ -205,6 +205,7 @@ class TableShard(Replayed):
             "duplicates": self._relation.duplicates,
             "unknown": self._relation.unknown,
             "subscriptions": {name: len(query) for name, query in self._queries.items()},
+            "figures": {name: query.figures() for name, query in self._queries.items() if query.figures()},
         }
         body = json.dumps(summary).encode()
         row = (f"summary/{self._shard}", self._waiting.horizon or 0, body)
