@@ -22,10 +22,19 @@ def compiled(function: _Function) -> _Function:
 
     Division by zero gives inf or NaN, as in NumPy.
     """
+    return _made(function, {})
+
+
+def inlined(function: _Function) -> _Function:
+    """`function`, compiled into each compiled function that calls it: for small ones that are called all the time."""
+    return _made(function, {"forceinline": True})
+
+
+def _made(function: _Function, options: dict[str, bool]) -> _Function:
     chosen = config.CACHE_DIR
     config.CACHE_DIR = chosen or _folder(function.__module__.removeprefix("tolerant.").split(".")[0])
     try:
-        return cast(_Function, njit(cache=True, error_model="numpy")(function))
+        return cast(_Function, njit(cache=True, error_model="numpy", **options)(function))
     finally:
         config.CACHE_DIR = chosen
 
@@ -43,7 +52,7 @@ def _folder(package: str) -> str:
         home = source.relative_to(root).parts[0]
         if package in _SHELL or home in (package, "kernels"):
             text = source.read_bytes()
-            if b"@compiled" in text:
+            if b"@compiled" in text or b"@inlined" in text:
                 digest.update(text)
     folder = Path(__file__).parent / "__pycache__" / f"numba-{package}-{digest.hexdigest()[:16]}"
     try:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import compiled, inlined
 from tolerant.kernels.random import absorbed, bits_at
 from tolerant.retention.arrays import Floats, Integers, i64
 from tolerant.retention.groups import (
@@ -40,7 +40,7 @@ from tolerant.retention.trees import BY_WORTH, NO_ORDER, catch_up, first_of, is_
 NO_WINDOW = -1
 
 
-@compiled
+@inlined
 def count_of(small: Small, wide: Integers, k: int, value: int) -> int:
     """How many rows of this value are held; where counts are kept."""
     slot = find(small, wide, k, value)
@@ -112,7 +112,7 @@ def expire(small: Small, wide: Integers, real: Floats, tick: int, window: int) -
         row = wide[OLDEST]
 
 
-@compiled
+@inlined
 def _is_older(small: Small, wide: Integers, k: int, a: int, b: int) -> bool:
     born, other = arrival_of(wide, oldest(small, wide, k, a)), arrival_of(wide, oldest(small, wide, k, b))
     values = HEADER + k * wide[SLOTS]
@@ -153,7 +153,7 @@ def nominee(
     return best, least, least_second
 
 
-@compiled
+@inlined
 def _weighed(kind: int, plain: bool, value: float, rate: float) -> float:
     """The score of a nominee as it is compared with that of the other stream: as it is, or its logarithm."""
     if plain:
@@ -206,7 +206,7 @@ def discard_down(
         remove(small, wide, real, k, slot, row, tick, window)
 
 
-@compiled
+@inlined
 def any_row(small: Small, wide: Integers, key: np.uint64, draw: int) -> tuple[int, int]:
     """A row at random, and how many numbers have been drawn."""
     owners = 2 * wide[SPAN] + wide[ROOM]

@@ -33,7 +33,7 @@ def best_flow(nodes: int, arcs: Arcs, source: int, sink: int, units: int) -> Int
     # Arc 2k is arc k, arc 2k + 1 takes its flow back.
     left = np.zeros(2 * m, np.int64)
     left[::2] = arcs.room
-    price = _first_prices(nodes, arcs, source)
+    price = _first_prices(nodes, arcs, starts, slots, source)
     best = np.full(nodes, np.inf)
     state = np.zeros(nodes, np.int64)  # the round in which a node was settled (positive) or given up (negative)
     heap_key, heap_node = np.empty(4 * m + 8), np.empty(4 * m + 8, np.int64)
@@ -70,16 +70,15 @@ def _adjacency(nodes: int, arcs: Arcs) -> tuple[Integers, Integers]:
 
 
 @compiled
-def _first_prices(nodes: int, arcs: Arcs, source: int) -> Floats:
+def _first_prices(nodes: int, arcs: Arcs, starts: Integers, slots: Integers, source: int) -> Floats:
     """The least cost (most gain, negative) from the source to each node; infinite where no path leads."""
     price = np.full(nodes, np.inf)
     price[source] = 0.0
-    order = np.argsort(arcs.tails, kind="mergesort")
-    for k in order:
-        if price[arcs.tails[k]] < np.inf and arcs.room[k] > 0:
-            cost = price[arcs.tails[k]] - arcs.gains[k]
-            if cost < price[arcs.heads[k]]:
-                price[arcs.heads[k]] = cost
+    for node in range(nodes):
+        for place in range(starts[node], starts[node + 1]):
+            k = slots[place] // 2
+            if slots[place] % 2 == 0 and arcs.room[k] > 0:
+                price[arcs.heads[k]] = min(price[arcs.heads[k]], price[node] - arcs.gains[k])
     return price
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from tolerant.kernels.random import key_of
 from tolerant.retention.arrays import Floats, Integers, whole_number, whole_numbers
+from tolerant.retention.drifting import play_drifting, track_of
 from tolerant.retention.engine import NO_WINDOW
 from tolerant.retention.flow_expect import flow_expect
 from tolerant.retention.learned import learned_join
@@ -115,6 +116,11 @@ def _simulated(
         survival = for_joining(models, task.memory)
     rankings = [ranking(policy, partner, survival, task.window, _span(task)) for partner in partners]
     streams = (task.r, task.s)
+    if models is not None:
+        one = track_of(rankings[0], models[1], task.r, task.s)
+        other = track_of(rankings[1], models[0], task.s, task.r)
+        if one is not None and other is not None:
+            return _run(play_drifting((one, other), task.memory, task.warmup))
     keys = [_keys(policy, rankings[k], partners[k], streams[k], streams[1 - k]) for k in (0, 1)]
     held = new_held((rankings[0], rankings[1]), task.memory + 2, task.memory + 2, task.window)
     tally = np.zeros(3, np.int64)
@@ -122,6 +128,10 @@ def _simulated(
         0, task.r, task.s, keys[0], keys[1], held, (rankings[0].scorer, rankings[1].scorer), np.ones(2), task.memory,
         NO_WINDOW if task.window is None else task.window, task.warmup, policy == "rand", key_of(seed), tally,
     )  # fmt: skip
+    return _run(tally)
+
+
+def _run(tally: Integers) -> Run:
     return Run(int(tally[0]), float(tally[1] / tally[2]) if tally[2] else float("nan"))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import compiled, inlined
 from tolerant.retention.arrays import Floats, Integers, i64
 from tolerant.retention.cells import cell
 from tolerant.retention.survival import EXPONENTIAL, FIXED, log_survival
@@ -34,7 +34,7 @@ class Scorer(NamedTuple):
     listed: Integers
 
 
-@compiled
+@inlined
 def score(scorer: Scorer, layer: int, value: int, life: int, tick: int, last: int) -> tuple[float, float]:
     """ln H of a row, and what decides between equal ones. life: remaining ticks; last: the partner's newest value."""
     if scorer.kind == OFFSETS:
@@ -49,13 +49,13 @@ def score(scorer: Scorer, layer: int, value: int, life: int, tick: int, last: in
     return _event_score(scorer, layer, value, life, tick)
 
 
-@compiled
+@inlined
 def centre_of(slope: float, offset: float, tick: int) -> int:
     """The trend's line at a tick."""
     return math.floor(slope * tick + offset + 0.5)
 
 
-@compiled
+@inlined
 def dead_below(scorer: Scorer, tick: int) -> int:
     """Values whose product with the trend's sign is below this are never met again; for scorers on a trend."""
     slope, offset = scorer.numbers[0], scorer.numbers[1]
@@ -63,7 +63,7 @@ def dead_below(scorer: Scorer, tick: int) -> int:
     return sign * centre_of(slope, offset, tick + 1) - scorer.whole[0]
 
 
-@compiled
+@inlined
 def _difference(value: int, other: int) -> int:
     """value − other, held within ±2^62."""
     exact = float(value) - float(other)
@@ -72,7 +72,7 @@ def _difference(value: int, other: int) -> int:
     return value - other
 
 
-@compiled
+@inlined
 def _offset_score(scorer: Scorer, layer: int, value: int, life: int, tick: int, last: int) -> float:
     """A table over value − centre. The centre is a trend's line or the last value.
 
@@ -109,7 +109,7 @@ def _offset_score(scorer: Scorer, layer: int, value: int, life: int, tick: int, 
     return math.log(math.exp(below) * (1.0 - share) + math.exp(above) * share) - drop
 
 
-@compiled
+@inlined
 def _interpolated(table: Floats, base: int, position: int, step: int) -> float:
     index = position // step
     rest = position - index * step

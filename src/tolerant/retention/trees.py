@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import compiled, inlined
 from tolerant.retention.arrays import Floats, Integers, i64
 from tolerant.retention.groups import (
     DEAD_BELOW,
@@ -40,8 +40,10 @@ the trend leaves first. HIGHEST: the value farthest ahead.
 
 NEVER = 2**62
 
+_STEPS = 3
 
-@compiled
+
+@inlined
 def worth(wide: Integers, real: Floats, k: int, slot: int, life: int) -> float:
     """The score of a row with this remaining life; rows come with keys."""
     slots, numbers = wide[SLOTS], wide[NUMBERS]
@@ -50,7 +52,7 @@ def worth(wide: Integers, real: Floats, k: int, slot: int, life: int) -> float:
     return real[k * slots + slot] * life
 
 
-@compiled
+@inlined
 def is_dead(small: Small, wide: Integers, real: Floats, k: int, slot: int, window: int) -> bool:
     """Whether the partner's trend has passed the value, or will not reach it within the oldest row's window."""
     sign = wide[STREAM * k + SIGN]
@@ -98,30 +100,44 @@ def _goes_first(
     return x < y
 
 
-@compiled
+@inlined
 def _until(wide: Integers, k: int) -> int:
     """Where the nodes' terms stand."""
     return HEADER + (2 + 2 * k) * wide[SLOTS] + wide[ROOM] * (1 + wide[IDS])
 
 
+@inlined
+def _lead(small: Small, wide: Integers, real: Floats, k: int, a: int, b: int, tick: int, window: int) -> float:
+    """By how much group a's oldest row will be worth more than group b's."""
+    born, other = arrival_of(wide, oldest(small, wide, k, a)), arrival_of(wide, oldest(small, wide, k, b))
+    return worth(wide, real, k, a, born + window - tick) - worth(wide, real, k, b, other + window - tick)
+
+
 @compiled
 def _stands_until(
-    small: Small, wide: Integers, real: Floats, k: int, order: int, winner: int, loser: int, tick: int, window: int
+    small: Small, wide: Integers, real: Floats, k: int, winner: int, loser: int, tick: int, window: int
 ) -> int:
-    """The first tick at which the loser would go first, if nothing but time changes."""
+    """A tick up to which the winner goes first, if nothing but time changes; then it has to be looked at again."""
     life = arrival_of(wide, oldest(small, wide, k, loser)) + window - tick
     if arrival_of(wide, oldest(small, wide, k, winner)) + window - tick <= life:
         return i64(NEVER)
-    low, high = i64(0), life  # now the winner goes first; at the end of its life the loser is gone
-    if life > 1 and _goes_first(small, wide, real, k, order, winner, loser, tick + life - 1, window):
+    # By how much the loser is worth more falls with time. A few steps of interpolation, on the side where it still is,
+    # come near enough to where it ends.
+    low, high = i64(0), life
+    lead = _lead(small, wide, real, k, loser, winner, tick, window)
+    trail = _lead(small, wide, real, k, loser, winner, tick + life - 1, window)
+    if trail > 0.0:
         return tick + life
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _goes_first(small, wide, real, k, order, winner, loser, tick + middle, window):
-            low = middle
+    for _ in range(_STEPS):
+        middle = low + min(max(i64((high - low) * lead / (lead - trail + 1e-300)), 1), high - low - 1)
+        if middle <= low or lead <= 0.0:
+            break
+        found = _lead(small, wide, real, k, loser, winner, tick + middle, window)
+        if found > 0.0:
+            low, lead = middle, found
         else:
-            high = middle
-    return tick + high
+            high, trail = middle, found
+    return tick + low + 1
 
 
 @compiled
@@ -137,19 +153,19 @@ def _play(
         until = _until(wide, k)
         stands = min(wide[until + 2 * node], wide[until + 2 * node + 1])
         if a >= 0 and b >= 0:
-            stands = min(stands, _stands_until(small, wide, real, k, order, winner, a + b - winner, tick, window))
+            stands = min(stands, _stands_until(small, wide, real, k, winner, a + b - winner, tick, window))
         wide[until + node] = stands
     small[tree + node] = winner
     return winner
 
 
-@compiled
+@inlined
 def _tree(wide: Integers, k: int, which: int) -> int:
     """Where a tree begins."""
     return k * wide[SPAN] + wide[TABLE] + wide[MASK] + 1 + which * 2 * wide[SLOTS]
 
 
-@compiled
+@inlined
 def first_of(small: Small, wide: Integers, k: int, which: int) -> int:
     """The slot that wins a tree."""
     return i64(small[_tree(wide, k, which) + 1])
@@ -179,7 +195,7 @@ def settle(small: Small, wide: Integers, real: Floats, k: int, slot: int, tick: 
             _climb(small, wide, real, k, order, tree, node, slot, window)
 
 
-@compiled
+@inlined
 def _climb(
     small: Small, wide: Integers, real: Floats, k: int, order: int, tree: int, node: int, slot: int, window: int
 ) -> None:
