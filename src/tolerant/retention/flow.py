@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tolerant.kernels.compiled import compiled
-from tolerant.retention.arrays import Floats, Integers
+from tolerant.retention.arrays import Floats, Integers, i64
 
 _EPSILON = 1e-11
 
@@ -32,7 +32,8 @@ def best_flow(nodes: int, arcs: Arcs, source: int, sink: int, units: int) -> Int
     starts, slots = _adjacency(nodes, arcs)
     # Arc 2k is arc k, arc 2k + 1 takes its flow back.
     left = np.zeros(2 * m, np.int64)
-    left[::2] = arcs.room
+    for k in range(m):
+        left[2 * k] = arcs.room[k]
     price = _first_prices(nodes, arcs, starts, slots, source)
     best = np.full(nodes, np.inf)
     state = np.zeros(nodes, np.int64)  # the round in which a node was settled (positive) or given up (negative)
@@ -48,7 +49,10 @@ def best_flow(nodes: int, arcs: Arcs, source: int, sink: int, units: int) -> Int
             if price[sink] >= -_EPSILON:
                 break
         units -= _send(arcs, starts, slots, left, price, state, pointer, path, source, sink, units, turn)
-    return arcs.room - left[::2]
+    flow = np.empty(m, np.int64)
+    for k in range(m):
+        flow[k] = left[2 * k + 1]
+    return flow
 
 
 @compiled
@@ -97,10 +101,11 @@ def _search(
     heap_key: Floats, heap_node: Integers, source: int, sink: int, turn: int,
 ) -> bool:  # fmt: skip
     """Dijkstra over reduced costs until the sink is settled; corrects the prices. Whether the sink was reached."""
-    best[:] = np.inf
+    for node in range(best.size):
+        best[node] = np.inf
     best[source] = 0.0
     heap_key[0], heap_node[0] = 0.0, source
-    size = 1
+    size = i64(1)
     settled = np.empty(price.size, np.int64)
     n_settled = 0
     while size:
@@ -114,7 +119,8 @@ def _search(
         if node == sink:
             for k in range(n_settled):
                 price[settled[k]] += best[settled[k]] - best[sink]
-            price += best[sink]
+            for k in range(price.size):
+                price[k] += best[sink]
             return True
         for place in range(starts[node], starts[node + 1]):
             arc = slots[place]
@@ -134,7 +140,8 @@ def _send(
     path: Integers, source: int, sink: int, units: int, turn: int,
 ) -> int:  # fmt: skip
     """Send what fits along arcs of reduced cost 0, depth first; a node that led nowhere is not tried again."""
-    pointer[:] = starts[: pointer.size]
+    for k in range(pointer.size):
+        pointer[k] = starts[k]
     sent, depth, node = 0, 0, source
     while True:
         if node == sink:
