@@ -116,8 +116,10 @@ class FilterBank:
             self._recentre(handles)
 
     def forget(self, handle: int) -> None:
-        """The item has no value any more; its grant stays."""
+        """The item has neither value nor grant any more; the newest grant is put in force when it comes back."""
         self.known[handle] = False
+        self.version[handle] = self.since[handle] = 0
+        self.width[handle] = self.shrink[handle] = self.unit[handle] = 0.0
         self.half[handle] = _UNKNOWN
         self.centre[handle] = self.level[handle] = self.slope[handle] = self.last[handle] = 0.0
 
