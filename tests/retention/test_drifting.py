@@ -49,10 +49,10 @@ def test_the_short_cut_is_taken_only_where_nothing_passed_is_met():
     models = (Trend(1, 0, noise), Trend(1, 0, noise))
     line = np.arange(50)
     ranking = simulation.ranking("heeb", models[1], Exponential(5.0), None)
-    assert simulation.track_of(ranking, models[1], line, line) is not None
+    assert simulation.track_of(ranking, models[1], line, line, 10) is not None
     late = line.copy()
     late[30] -= 10
-    assert simulation.track_of(ranking, models[1], line, late) is None
+    assert simulation.track_of(ranking, models[1], line, late, 10) is None
     far = line.copy()
     far[3] += 10**9
-    assert simulation.track_of(ranking, models[1], far, line) is None
+    assert simulation.track_of(ranking, models[1], far, line, 10) is None

@@ -93,7 +93,7 @@ def _by_rule(values: Integers, memory: int, policy: str, seed: int) -> Flags:
     if policy == "rand":
         return replay(values, memory, at_random(), np.zeros(0), seed=seed)
     if policy == "lru":
-        keys = np.zeros(len(values))
+        keys = np.arange(len(values), dtype=np.float64)
     else:
         keys = (so_far(values) if policy == "lfu" else -next_time(values)).astype(np.float64)
     return replay(values, memory, by_key(None), keys)

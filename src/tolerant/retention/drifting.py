@@ -26,7 +26,9 @@ from tolerant.retention.trees import HIGHEST
 Words = NDArray[np.uint64]
 
 _WORD = 64
-_LONGEST = 1 << 16
+_LONGEST = 1 << 22
+_SPARSE = 1 << 16
+"""A ring longer than this must hold a row in 64 places: else the way from one row to the next is long."""
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
@@ -40,7 +42,7 @@ class Track(NamedTuple):
     drop: float
 
 
-def track_of(ranking: Ranking, model: Model, own: Integers, other: Integers) -> Track | None:
+def track_of(ranking: Ranking, model: Model, own: Integers, other: Integers, memory: int) -> Track | None:
     """The track of a stream whose partner is a trend of slope 1 or −1; None: the general loop has to do it."""
     scorer = ranking.scorer
     if not isinstance(model, Trend) or scorer.kind != OFFSETS or ranking.orders[1] != HIGHEST or not len(own):
@@ -50,7 +52,8 @@ def track_of(ranking: Ranking, model: Model, own: Integers, other: Integers) -> 
     passed = sign * model.centres(ticks + 1) - bound
     track = Track(sign * own, sign * other, passed, scorer.table, float(scorer.numbers[3]))
     met = (track.other[1:] >= passed[:-1]).all()
-    near = max(int((track.own - passed).max()), int((track.other[1:] - passed[:-1]).max(initial=0))) < _LONGEST
+    far = max(int((track.own - passed).max()), int((track.other[1:] - passed[:-1]).max(initial=0)))
+    near = far < min(_LONGEST, max(_SPARSE, 64 * memory))
     return track if met and near and (np.diff(passed) == 1).all() else None
 
 

@@ -27,7 +27,7 @@ class Frequencies:
 
     >>> counts = Frequencies([np.inf])
     >>> counts.observe(np.array([7, 8, 7]))[0].tolist()
-    [1.0, 1.0, 2.0]
+    [[1.0], [1.0], [2.0]]
     >>> counts.weights(np.array([7, 9]), 0).tolist()
     [2.0, 0.0]
     """
@@ -41,17 +41,19 @@ class Frequencies:
         # Unit, total weight and share of the unknown of each memory; then the number of values held.
         self._units = np.concatenate([np.ones(n), np.zeros(n), np.full(n, 0.5), np.zeros(1)])
 
-    def observe(self, values: Integers, which: int = 0, asked: Integers | None = None) -> tuple[Floats, Floats, Floats]:
-        """Take values in; the weight (of memory `which`) of each at its time, and of the value asked for at each time.
+    def observe(self, values: Integers, asked: Integers | None = None) -> tuple[Floats, Floats, Floats]:
+        """Take values in; the weights of each at its time, and of the value asked for at each time.
 
-        Third: ln of the probability that each memory gave the values beforehand, float64[memories].
+        float64[values, memories]. Third: ln of the probability that each memory gave the values beforehand,
+        float64[memories].
         """
         self._make_room(len(values))
-        touched, fresh = np.zeros(len(values)), np.zeros(0 if asked is None else len(values))
-        likelihood = np.zeros(len(self.memories))
+        n = len(self.memories)
+        touched, fresh = np.zeros((len(values), n)), np.zeros((0 if asked is None else len(values), n))
+        likelihood = np.zeros(n)
         _observe(
-            self._keys, self._table, self._units, self._growth, values, values[:0] if asked is None else asked, which,
-            touched, fresh, likelihood,
+            self._keys, self._table, self._units, self._growth, values, values[:0] if asked is None else asked, touched,
+            fresh, likelihood,
         )  # fmt: skip
         return touched, fresh, likelihood
 
@@ -141,8 +143,8 @@ def _weights(keys: Integers, table: Floats, values: Integers, which: int) -> Flo
 
 @compiled
 def _observe(
-    keys: Integers, table: Floats, units: Floats, growth: Floats, values: Integers, asked: Integers, which: int,
-    touched: Floats, fresh: Floats, likelihood: Floats,
+    keys: Integers, table: Floats, units: Floats, growth: Floats, values: Integers, asked: Integers, touched: Floats,
+    fresh: Floats, likelihood: Floats,
 ) -> None:  # fmt: skip
     n = growth.size
     for t in range(values.size):
@@ -162,8 +164,8 @@ def _observe(
         if is_new:
             keys[place] = values[t]
             units[3 * n] += 1.0
-        touched[t] = table[place, which]
-        if fresh.size:
-            place = _home(keys, table, asked[t])
-            if keys[place] == asked[t]:
-                fresh[t] = table[place, which]
+        found = _home(keys, table, asked[t]) if fresh.size else place
+        for j in range(n):
+            touched[t, j] = table[place, j]
+            if fresh.size and keys[found] == asked[t]:
+                fresh[t, j] = table[found, j]

@@ -117,8 +117,8 @@ def _simulated(
     rankings = [ranking(policy, partner, survival, task.window, _span(task)) for partner in partners]
     streams = (task.r, task.s)
     if models is not None:
-        one = track_of(rankings[0], models[1], task.r, task.s)
-        other = track_of(rankings[1], models[0], task.s, task.r)
+        one = track_of(rankings[0], models[1], task.r, task.s, task.memory)
+        other = track_of(rankings[1], models[0], task.s, task.r, task.memory)
         if one is not None and other is not None:
             return _run(play_drifting((one, other), task.memory, task.warmup))
     keys = [_keys(policy, rankings[k], partners[k], streams[k], streams[1 - k]) for k in (0, 1)]

@@ -34,14 +34,14 @@ class Beliefs:
     def keys(self, stream: int, values: Integers) -> Floats:
         """The weights of values of a stream in the other one."""
         partner = self.learners[1 - stream]
-        return partner.frequencies.weights(values, min(partner.choice, 3))
+        return partner.frequencies.weights(values, partner.memory)
 
     def scales(self, rankings: tuple[Ranking, Ranking]) -> Floats:
         """What turns weights into probabilities, for rows of r and of s; 1 where scores are not weights."""
         out = np.ones(2)
         for k in (0, 1):
             partner = self.learners[1 - k]
-            total = partner.frequencies.total(min(partner.choice, 3))
+            total = partner.frequencies.total(partner.memory)
             if rankings[k].keyed and total > 0.0:
                 out[k] = rankings[k].factor / total
         return out
@@ -71,7 +71,7 @@ def learned_join(
         of_s, fresh_r = beliefs.learners[1].observe(ticks, rows[1], asked=rows[0])
         of_r, fresh_s = beliefs.learners[0].observe(ticks, rows[0], asked=rows[1])
         keys = [
-            np.stack(pair) if shelf.rankings[k].keyed else np.zeros((0, 0))
+            np.stack(pair)[:, :, beliefs.learners[1 - k].memory].copy() if shelf.rankings[k].keyed else np.zeros((0, 0))
             for k, pair in enumerate(((fresh_r, of_s), (fresh_s, of_r)))
         ]
         play(
@@ -85,7 +85,7 @@ def learned_join(
 
 def learned_cache(values: Integers, memory: int, survival: Survival | None, seed: int) -> Flags:
     """Which references hit, bool[ticks]."""
-    learner = Learner(memory)
+    learner, shadows = Learner(memory), _Shadows(memory)
     span = (int(values.min()), int(values.max())) if len(values) else None
 
     def ranking() -> Ranking:
@@ -97,34 +97,64 @@ def learned_cache(values: Integers, memory: int, survival: Survival | None, seed
         )
 
     def keys(stream: int, wanted: Integers) -> Floats:
-        return learner.frequencies.weights(wanted, min(learner.choice, 3))
+        return shadows.keys(learner, shadows.leader, wanted)
 
     shelf = Shelf((ranking(), at_random()), memory + 1, memory + 1, None)
     hits = []
     for start in range(0, len(values), PERIOD):
         ticks = np.arange(start, min(start + PERIOD, len(values)))
         weights, _ = learner.observe(ticks, values[ticks])
-        if not shelf.rankings[0].keyed:
-            weights = np.zeros(0)
-        layers = np.zeros(len(ticks), np.int64)
-        hits.append(
-            look_up(
-                start,
-                values[ticks],
-                weights,
-                shelf.held,
-                shelf.scorers[0],
-                layers,
-                memory,
-                False,
-                key_of(seed),
-                NO_WINDOW,
-            )
-        )
-        changed = learner.review()
+        weights = np.hstack([np.zeros((len(ticks), 1)), weights])
+        given = weights[:, shadows.leader].copy() if shelf.rankings[0].keyed else np.zeros(0)
+        hits.append(_looked_up(shelf, start, values[ticks], given, memory))
+        changed = shadows.watch(start, values[ticks], weights)
+        changed |= learner.review()
         if learner.frequencies.needs_scaling():
             learner.frequencies.scale()
+            shadows.rank_anew(learner, int(ticks[-1]))
             changed = True
         if changed:
             shelf.house((ranking(), at_random()), keys, int(ticks[-1]), memory + 1, memory + 1)
     return np.concatenate([np.zeros(0, np.bool_), *hits])
+
+
+class _Shadows:
+    """Stores of values alone, one by recency and one for each memory of the frequencies: whose hits of late are most.
+
+    What predicts best is not what hits most: a short memory foretells the few hot values better, a long one keeps more
+    of the many others. So the length is chosen by hits; the likelihood chooses between frequencies and what moves.
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.leader = 2  # until something is known: four times the memory
+        self._shelves = [Shelf((by_key(None), at_random()), memory + 1, memory + 1, None) for _ in range(5)]
+        self._scores = np.zeros(len(self._shelves))
+        self._keeps = 1.0 - 1.0 / max(1000, 8 * memory)
+
+    def watch(self, start: int, values: Integers, weights: Floats) -> bool:
+        """Take references in, with the scores that each store gives them; whether another one leads."""
+        self._scores *= self._keeps ** len(values)
+        for k, shelf in enumerate(self._shelves):
+            hits = _looked_up(shelf, start, values, weights[:, k].copy(), self.memory)
+            self._scores[k] += np.count_nonzero(hits)
+        best = int(np.argmax(self._scores))
+        if self._scores[best] <= 1.01 * self._scores[self.leader] + 1.0:
+            return False
+        self.leader = best
+        return True
+
+    def keys(self, learner: Learner, which: int, wanted: Integers) -> Floats:
+        """The scores that a store gives values; by recency all are the same, and the least recent goes."""
+        return np.zeros(len(wanted)) if which == 0 else learner.frequencies.weights(wanted, which - 1)
+
+    def rank_anew(self, learner: Learner, tick: int) -> None:
+        """Weights have been brought down."""
+        for k, shelf in enumerate(self._shelves):
+            room = self.memory + 1
+            shelf.house(shelf.rankings, lambda _, wanted, k=k: self.keys(learner, k, wanted), tick, room, room)  # type: ignore[misc]
+
+
+def _looked_up(shelf: Shelf, start: int, values: Integers, keys: Floats, memory: int) -> Flags:
+    layers = np.zeros(len(values), np.int64)
+    return look_up(start, values, keys, shelf.held, shelf.scorers[0], layers, memory, False, key_of(0), NO_WINDOW)

@@ -49,10 +49,14 @@ class Learner:
         """The trend, walk or AR(1) stream that is believed in; None: frequencies."""
         return self._models[self.choice - len(MEMORIES)] if self.choice >= len(MEMORIES) else None
 
+    @property
+    def memory(self) -> int:
+        """Which memory of the frequencies is believed in, of those."""
+        return min(self.choice, len(MEMORIES) - 1)
+
     def observe(self, ticks: Integers, values: Integers, asked: Integers | None = None) -> tuple[Floats, Floats]:
         """Take rows in, in order; see `Frequencies.observe`."""
-        which = min(self.choice, len(MEMORIES) - 1)
-        touched, fresh, likelihood = self.frequencies.observe(values, which, asked)
+        touched, fresh, likelihood = self.frequencies.observe(values, asked)
         if len(values):
             self._scores *= (1.0 - _FORGETS) ** len(values)
             self._scores[: len(MEMORIES)] += likelihood
