@@ -158,3 +158,9 @@ def test_a_wide_stream_says_what_it_cannot_do():
     with pytest.raises(ValueError, match="survival"):
         cache([0, 10**6], 1, model=AR1(0, 0.5, 1000), survival=Inverse())
     assert cache([0, 10**6, 0, 10**6], 1, model=AR1(0, 0.5, 1000)).hits in (0, 1)
+
+
+def test_a_stream_that_reverts_slowly_is_summed_where_a_table_would_cost_too_much():
+    model = AR1(0.0, 0.9999, 1.0)
+    assert scorer_of(model, [Exponential(1000)], cached=True, span=(0, 1000)).table.size == 0
+    assert scorer_of(model, [Exponential(1.0)], cached=True, span=(0, 50)).table.size > 0

@@ -40,6 +40,9 @@ _NONE = np.zeros(0, np.int64)
 WIDEST = 1024
 """An AR(1) stream whose values span more than this is summed anew for each row instead of looked up."""
 
+_COSTLY = 3e8
+"""Nor is it looked up if filling the table takes more terms than this: some ten seconds."""
+
 _LONGEST = 2048
 """Entries of a walk's table to each side."""
 
@@ -236,6 +239,8 @@ def _reverting(
     if not narrow or window is not None:
         return _direct(model, survivals, cached)
     assert span is not None
+    if exponential and (span[1] - span[0] + 1) ** 2 * _terms(model, survivals) > _COSTLY:
+        return _direct(model, survivals, cached)
     low, width = span[0], span[1] - span[0] + 1
     if exponential or not cached:
         code, parameters = coded(survivals[0])[0], np.array(_parameters(survivals))
@@ -247,6 +252,12 @@ def _reverting(
     with np.errstate(divide="ignore"):
         logs = np.log(np.concatenate(tables).ravel())
     return Scorer(SURFACE, logs, _EMPTY, np.array([low, width]), _NONE)
+
+
+def _terms(model: AR1, survivals: Sequence[Survival]) -> float:
+    """How many ticks ahead `reverting_sum` looks at most."""
+    settles = math.log(1e-6) / math.log(abs(model.phi)) if 0.0 < abs(model.phi) < 1.0 else math.inf
+    return min(max(settles, 1.0), 33.0 * max(_parameters(survivals)))
 
 
 @compiled
