@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tolerant.spark.checkpoints import checkpoint_id
 from tolerant.spark.failures import reason
 from tolerant.spark.retention import retention, tidy
 from tolerant.spark.runner import PipelineFailed, Runner
-from tolerant.sql import Catalogue, encode, parse
+from tolerant.sql import Catalogue, encode, kinds, parse
 from tolerant.streams import SECOND
 from tolerant.transport import Fenced, LogError, MemoryLog, rows
 from tolerant.transport.log import EPOCHS, POSITIONS
@@ -204,6 +204,28 @@ def test_statements_while_it_runs(log: MemoryLog, begin: Callable[..., Backgroun
         False,
     ]
     assert not started[0].stopped
+
+
+def test_a_pair_of_tables_has_a_pipeline_and_time_in_both_topics(
+    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    available = tuple(replace(kind, available=True) for kind in kinds.KINDS)
+    monkeypatch.setattr(kinds, "KINDS", available)
+    for table in ("r", "s"):
+        say(log, f"CREATE TABLE {table} (k BIGINT, a DOUBLE) KEY (k)")
+    say(log, "CREATE QUERY q AS SELECT * FROM s JOIN r ON s.k = r.k KEEP 5 ROWS")
+    begin()
+    wait(lambda: len(log.read("changes.r")) > 3 and len(log.read("changes.s")) > 3)
+    assert [one.options["name"] for one in started] == ["r+s"]
+    assert sorted(started[0].arguments[2]) == ["changes.r", "changes.s", "queries", "subscriptions.r+s"]
+    say(log, "CREATE QUERY p AS SELECT * FROM r WHERE a BETWEEN 1 AND 2")
+    wait(lambda: len(started) == 2)
+    assert started[1].options["name"] == "r"
+    say(log, "DROP QUERY q")
+    say(log, "DROP QUERY p")
+    say(log, "DROP TABLE r", "drop")
+    wait(lambda: started[0].stopped and started[1].stopped)
+    wait(lambda: replies(log).get("drop", (False,))[0])
 
 
 def test_a_dropped_stream_that_comes_again_begins_anew(

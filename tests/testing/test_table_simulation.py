@@ -7,7 +7,7 @@ from tolerant.client.feeds import Listener
 from tolerant.client.notices import Extreme, Total
 from tolerant.notifications import RangeMin, Subscriptions
 from tolerant.relations import Relation
-from tolerant.relations.waiting import Waiting, no_changes, together
+from tolerant.relations.waiting import Waiting, no_changes
 from tolerant.testing.tables import simulate_table
 
 
@@ -31,10 +31,10 @@ def hears_everything(self, found):
     return True
 
 
-def waits_for_nobody(self, at):
-    self.horizon = at
-    due, self._arrived = together([no_changes(self._columns), *self._arrived]), []
-    return due, no_changes(self._columns)
+def waits_for_nobody(self, horizon):
+    self.horizon = horizon
+    due, self._waiting = self._waiting, no_changes(self._columns)
+    return due
 
 
 def hears_no_exposed_row(self, record, x1, x2):
@@ -58,7 +58,7 @@ def says_the_net_of_a_batch(self, ids, xs, ys, net=False, apply=RangeMin.apply):
     [
         (Relation, "_unheard", takes_everything_as_new),
         (Listener, "is_news", hears_everything),
-        (Waiting, "tick", waits_for_nobody),
+        (Waiting, "release", waits_for_nobody),
         (Extreme, "take", hears_no_exposed_row),
         (Total, "take_back", takes_nothing_back),
         (Subscriptions, "any_many", thinks_that_nobody_listens),

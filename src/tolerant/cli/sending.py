@@ -9,11 +9,9 @@ from rich.console import Console
 from tolerant.cli.reporting import CommandError
 from tolerant.client import Sent, send, send_subscription, standing
 from tolerant.edge import load_table
-from tolerant.sql import CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe, relations
-from tolerant.sql.statements import RangeAggregateSelect, RangeSelect
+from tolerant.sql import Catalogue, CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe, relations
+from tolerant.sql.statements import AggregateSelect
 from tolerant.transport import Log
-
-_OVER_ROWS = (RangeSelect, RangeAggregateSelect)
 
 
 def submit(log: Log, statement: Statement, folder: Path | str = ".") -> Sent:
@@ -27,21 +25,23 @@ def submit(log: Log, statement: Statement, folder: Path | str = ".") -> Sent:
         if done.refused and not done.rows:
             raise CommandError(f"no row of {statement.uri} could be used")
         return done.sent
-    table = _table_to_load(log, statement)
-    if table is not None and table.uri is not None:
-        loaded = load_table(log, table, Path(folder) / table.uri)
+    for table in _tables_to_load(log, statement):
+        loaded = load_table(log, table, Path(folder) / str(table.uri))
         _tell(f"table {table.name}: {loaded.inserted:,} rows from {table.uri}", loaded.refused, loaded.reasons)
     return send(log, statement)
 
 
-def _table_to_load(log: Log, statement: Statement) -> CreateTable | None:
-    """The table of a file that a query for rows is the first to need. A table of weights alone is never loaded."""
-    if not isinstance(statement, CreateQuery) or not isinstance(statement.select, _OVER_ROWS):
-        return None
+def _tables_to_load(log: Log, statement: Statement) -> list[CreateTable]:
+    """The tables of files that a query for rows is the first to need. A table of weights alone is never loaded."""
+    if not isinstance(statement, CreateQuery) or isinstance(statement.select, AggregateSelect):
+        return []
     catalogue = standing(log)
-    name = relations(statement.select)[0]
-    needed = any(isinstance(query.select, _OVER_ROWS) for query in catalogue.queries_over(name))
-    return None if needed else catalogue.tables.get(name)
+    tables = [catalogue.tables[name] for name in relations(statement.select) if name in catalogue.tables]
+    return [table for table in tables if table.uri is not None and not _is_needed(table.name, catalogue)]
+
+
+def _is_needed(table: str, catalogue: Catalogue) -> bool:
+    return any(not isinstance(query.select, AggregateSelect) for query in catalogue.queries_over(table))
 
 
 def _tell(done: str, refused: int, reasons: tuple[tuple[int, str], ...]) -> None:

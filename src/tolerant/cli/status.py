@@ -15,6 +15,8 @@ from rich.table import Table
 from tolerant.cli.figures import Messages, StreamFigures, messages, stream_figures, streams_with_figures, table_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.client import standing
+from tolerant.sql import home_of
+from tolerant.sql.homes import tables_of
 from tolerant.streams import SECOND, Stream
 
 REPLAYED = 24 * 3600 * SECOND
@@ -26,8 +28,9 @@ def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
     with_log = existing_log(log)
     try:
         catalogue = standing(with_log)
-        streams, tables = catalogue.streams, [name for name in catalogue.tables if catalogue.queries_over(name)]
-        spoken = set(streams_with_figures(with_log)) - set(catalogue.tables)
+        streams = catalogue.streams
+        tables = {home_of(query.select) for query in catalogue.queries.values()} - set(streams)
+        spoken = {name for name in streams_with_figures(with_log) if len(tables_of(name)) == 1} - set(catalogue.tables)
         found = {name: stream_figures(with_log, name) for name in sorted({*streams, *spoken})}
         told = {name: table_figures(with_log, name) for name in sorted(tables)}
     finally:

@@ -15,7 +15,7 @@ from tolerant.client.hearing import Hearing, can_be_heard, hearing
 from tolerant.client.positions import Position
 from tolerant.client.statements import reply_to, send_subscription, standing
 from tolerant.queries import Answer
-from tolerant.sql import CreateQuery, CreateTable, StatementError, Subscribe, relations
+from tolerant.sql import CreateQuery, CreateTable, StatementError, Subscribe
 from tolerant.sql.templates import bound_parameters, parameter_types
 from tolerant.transport import Log, open_log
 from tolerant.transport.changes import ARROW
@@ -148,27 +148,27 @@ class Client:
             StatementError: there is no such template, or the parameters are not its.
             NotAnswered: no pipeline has taken the subscription in `timeout` seconds.
         """
-        template, table = self._template(query)
+        template, tables = self._template(query)
         missing = [name for name in template.parameters if name not in parameters]
         unknown = [name for name in parameters if name not in template.parameters]
         if missing or unknown:
             wanted = ", ".join(template.parameters) or "no parameters"
             raise StatementError(f"{query} takes {wanted}, found {', '.join(parameters) or 'none'}")
         values = tuple(parameters[name] for name in template.parameters)
-        bound = bound_parameters(Subscribe(query, values), template, table)
+        bound = bound_parameters(Subscribe(query, values), template, tables)
         if template.parameters and position is None:
             self._register(Subscribe(query, values), timeout)
         (number,) = subscription_ids({name: pa.array([value]) for name, value in bound.items()}).tolist()
-        return self._listen(template, table, [number], {n: np.array([v]) for n, v in bound.items()}, position)[0]
+        return self._listen(template, tables, [number], {n: np.array([v]) for n, v in bound.items()}, position)[0]
 
     def subscriptions(self, query: str, **parameters: Sequence[float]) -> list[Subscription]:
         """`subscribe` for many that have been registered, from a file say: a sequence for each parameter."""
-        template, table = self._template(query)
-        types = parameter_types(template, table)
+        template, tables = self._template(query)
+        types = parameter_types(template, tables)
         arrays = {name: pa.array(parameters[name]).cast(ARROW[type_name]) for name, type_name in types.items()}
         numbers = subscription_ids(arrays).tolist()
         given = {name: array.to_numpy(zero_copy_only=False) for name, array in arrays.items()}
-        return self._listen(template, table, numbers, given, None)
+        return self._listen(template, tables, numbers, given, None)
 
     def changes(self, subscriptions: Sequence[Subscription], stop: Stop = _never) -> Iterator[tuple[Subscription, Any]]:
         """What any of these subscriptions hears, for ever or until `stop()`. A look at the log costs what it finds, not
@@ -188,7 +188,7 @@ class Client:
             if not any(found):
                 time.sleep(POLL)
 
-    def _template(self, query: str) -> tuple[CreateQuery, CreateTable]:
+    def _template(self, query: str) -> tuple[CreateQuery, tuple[CreateTable, ...]]:
         catalogue = standing(self.log)
         held = catalogue.queries.get(query)
         if held is None or not can_be_heard(held):
@@ -196,7 +196,7 @@ class Client:
             raise StatementError(
                 f"there is no query over a table named {query}; there are: {', '.join(known) or 'none'}"
             )
-        return held, catalogue.tables[relations(held.select)[0]]
+        return held, catalogue.tables_of(held)
 
     def _register(self, statement: Subscribe, timeout: float) -> None:
         reply = reply_to(self.log, send_subscription(self.log, statement).sent, timeout)
@@ -208,12 +208,12 @@ class Client:
     def _listen(
         self,
         template: CreateQuery,
-        table: CreateTable,
+        tables: tuple[CreateTable, ...],
         numbers: list[int],
         parameters: dict[str, Any],
         position: Position | str | None,
     ) -> list[Subscription]:
-        how = hearing(template, table)
+        how = hearing(template, tables)
         feed = self._feed(how.extractor)
         if position is not None:
             listeners = how.resume(self.log, numbers, parameters, Position.of(position))

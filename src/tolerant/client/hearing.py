@@ -1,4 +1,4 @@
-"""How a client hears what a query over a table says: one class a kind of query, listed here by their select."""
+"""How a client hears what a query over a table or two says: one class a kind of query, listed here by their select."""
 
 from __future__ import annotations
 
@@ -42,10 +42,11 @@ class Hearing(Protocol):
         ...
 
 
-HEARINGS: dict[type[Select], Callable[[CreateQuery, CreateTable], Hearing]] = {
+HEARINGS: dict[type[Select], Callable[..., Hearing]] = {
     RangeSelect: RowHearing,
     RangeAggregateSelect: NoticeHearing,
 }
+"""What makes the hearing of a query, from its statement and its tables, in the order in which it names them."""
 
 
 def can_be_heard(query: CreateQuery) -> bool:
@@ -53,6 +54,6 @@ def can_be_heard(query: CreateQuery) -> bool:
     return type(query.select) in HEARINGS
 
 
-def hearing(query: CreateQuery, table: CreateTable) -> Hearing:
+def hearing(query: CreateQuery, tables: tuple[CreateTable, ...]) -> Hearing:
     """How to listen to the query; `can_be_heard` must be true of it."""
-    return HEARINGS[type(query.select)](query, table)
+    return HEARINGS[type(query.select)](query, *tables)

@@ -21,8 +21,8 @@ from tolerant.sql import (
     Unsubscribe,
     decode,
     encode,
+    home_of,
     parse_many,
-    relations,
     with_weights,
 )
 from tolerant.sql.subscriptions import SubscriptionFile, subscription_row
@@ -147,12 +147,11 @@ def send_subscription(log: Log, statement: Subscribe | Unsubscribe, folder: Path
     catalogue = standing(log)
     catalogue.check(statement)
     query = catalogue.queries[statement.name]
-    table = catalogue.table(relations(query.select)[0])
-    topic = topic_of(table.name)
+    tables, topic = catalogue.tables_of(query), topic_of(home_of(query.select))
     if statement.uri is None:
-        log.append(topic, subscription_row(statement, query, table))
+        log.append(topic, subscription_row(statement, query, tables))
         return Registered(send(log, statement), 1)
-    file = SubscriptionFile(Path(folder) / statement.uri, query, table, statement.kind)
+    file = SubscriptionFile(Path(folder) / statement.uri, query, tables, statement.kind)
     for batch in file:
         log.append(topic, batch)
     return Registered(send(log, statement), file.accepted, file.refused, file.reasons)

@@ -64,6 +64,11 @@ class Relation:
         """All rows, an array a column; the order has no meaning, but the same changes give the same."""
         return {name: column[: self._size].copy() for name, column in self._columns.items()}
 
+    def of(self, keys: NDArray[np.object_]) -> dict[str, NDArray[Any]]:
+        """The rows with these keys, which are there: an array a column."""
+        slots = np.fromiter(map(self._slots.__getitem__, keys.tolist()), np.int64, len(keys))
+        return {name: column[slots] for name, column in self._columns.items()}
+
     def apply(self, changes: Changes) -> Changes:
         """Apply the changes in their order; what they changed in effect.
 

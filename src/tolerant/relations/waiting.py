@@ -20,8 +20,8 @@ class Waiting:
         horizon: everything up to it has been given out, microseconds; None before the first clock row.
     """
 
-    def __init__(self, columns: tuple[Column, ...], latency: int, lease: int) -> None:
-        self._columns, self._latency, self._lease = columns, latency, lease
+    def __init__(self, columns: tuple[Column, ...], lease: int) -> None:
+        self._columns, self._lease = columns, lease
         self.horizon: int | None = None
         self._arrived: list[Changes] = []  # since the last clock row; there may be very many, after a downtime
         self._waiting = no_changes(columns)
@@ -34,17 +34,28 @@ class Waiting:
         found = changes.take(late)
         return moved(in_order(found), self.horizon) if self.horizon is not None else found
 
-    def tick(self, at: int) -> tuple[Changes, Changes]:
-        """A clock row: the changes whose time has come, in order, and those too far ahead of it ever to be used."""
+    def judge(self, at: int) -> Changes:
+        """Those of the changes before this clock row that are too far ahead of it ever to be used; the others wait."""
         arrived = together([no_changes(self._columns), *self._arrived])
         self._arrived = []
         future = arrived.at > at + self._lease
-        ahead = arrived.take(future)
-        waiting = together([self._waiting, arrived.take(~future)])
-        self.horizon = max(at - self._latency, self.horizon if self.horizon is not None else at - self._latency)
-        due = waiting.at <= self.horizon
-        self._waiting = waiting.take(~due)
-        return in_order(waiting.take(due)), ahead
+        self._waiting = together([self._waiting, arrived.take(~future)])
+        return arrived.take(future)
+
+    def release(self, horizon: int) -> Changes:
+        """The changes whose time has come, in order; a horizon never goes back."""
+        self.horizon = horizon if self.horizon is None else max(horizon, self.horizon)
+        waiting, self._waiting = self._waiting, no_changes(self._columns)
+        arrived, self._arrived = self._arrived, []
+        due = []
+        for part in (waiting, *arrived):
+            ripe = part.at <= self.horizon
+            due.append(part.take(ripe))
+            if part is waiting:
+                self._waiting = part.take(~ripe)
+            elif not ripe.all():
+                self._arrived.append(part.take(~ripe))  # whether it is too far ahead, its next clock row says
+        return in_order(together(due))
 
     def clear(self) -> None:
         """Let go of everything that waits; time stays."""

@@ -7,17 +7,16 @@ import shutil
 import uuid
 from pathlib import Path
 
-from tolerant.sql import CreateStream, CreateTable, encode
+from tolerant.sql import CreateStream, CreateTable, Pair, encode
 from tolerant.streams import Stream
 
 
-def checkpoint_id(folder: Path, relation: Stream | CreateTable) -> str:
-    """The id of a stream's or table's checkpoint folder: it tells two pipelines of one stream apart.
+def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair) -> str:
+    """The id of a stream's, table's or pair's checkpoint folder: it tells two pipelines of one stream apart.
 
     A folder that is another stream's, one of the same name that was dropped, is emptied first.
     """
-    statement = CreateStream(relation) if isinstance(relation, Stream) else relation
-    file, definition = folder / "tolerant.json", encode(statement)
+    file, definition = folder / "tolerant.json", _definition(relation)
     if file.exists():
         held = json.loads(file.read_text())
         if held["stream"] == definition:
@@ -29,3 +28,9 @@ def checkpoint_id(folder: Path, relation: Stream | CreateTable) -> str:
     scratch.write_text(json.dumps({"checkpoint": checkpoint, "stream": definition}))
     scratch.rename(file)
     return checkpoint
+
+
+def _definition(relation: Stream | CreateTable | Pair) -> str:
+    if isinstance(relation, Pair):
+        return "\n".join(map(encode, relation.tables))
+    return encode(CreateStream(relation) if isinstance(relation, Stream) else relation)

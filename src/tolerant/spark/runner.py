@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -24,7 +24,8 @@ from tolerant.spark.failures import reason
 from tolerant.spark.hosting import Hosted
 from tolerant.spark.java import JavaNotFound
 from tolerant.spark.retention import tidy
-from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Statement, decode, relations
+from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Pair, Statement, decode, home_of
+from tolerant.sql.homes import tables_of
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes, subscriptions
 from tolerant.transport.common import check_fence
@@ -34,11 +35,11 @@ from tolerant.transport.rows import NO_TIME, REPLIES, clock_batch, unpack
 if TYPE_CHECKING:
     from tolerant.spark.pipeline import Pipeline
 
-Relation = Stream | CreateTable
+Relation = Stream | CreateTable | Pair
 """What a pipeline runs for."""
 
 FactoryMaker = Callable[[Relation, int, str], Callable[[int], Hosted]]
-"""From a stream or table, the pipeline's epoch and the id of its checkpoint to what makes its shards."""
+"""From a stream, table or pair, the pipeline's epoch and the id of its checkpoint to what makes its shards."""
 
 CLOCK = 0.1
 """Seconds between two clock rows."""
@@ -52,34 +53,24 @@ class PipelineFailed(Exception):
 
 @dataclass
 class Running:
-    """A stream's or table's pipeline while it runs."""
+    """A stream's, table's or pair's pipeline while it runs."""
 
     relation: Relation
     fence: Fence
     checkpoint: str
     pipeline: Pipeline
-    last_clock: int = field(default=NO_TIME)
 
-    @property
-    def topic(self) -> str:
-        """Where the rows and clock rows stand."""
-        return topic_of(self.relation)
-
-    def clock(self, at: int) -> pa.RecordBatch:
-        """A clock row of this pipeline."""
-        return clock_of(self.relation, at, self.fence.epoch, self.checkpoint)
+    def clocks(self, at: int) -> dict[str, pa.RecordBatch]:
+        """A clock row of this pipeline for each topic that its rows stand in."""
+        return clocks_of(self.relation, at, self.fence.epoch, self.checkpoint)
 
 
-def topic_of(relation: Relation) -> str:
-    """The topic of a stream's or table's rows."""
-    return f"updates.{relation.name}" if isinstance(relation, Stream) else changes.topic_of(relation.name)
-
-
-def clock_of(relation: Relation, at: int, epoch: int, checkpoint: str) -> pa.RecordBatch:
-    """A clock row as the relation's other rows are."""
+def clocks_of(relation: Relation, at: int, epoch: int, checkpoint: str) -> dict[str, pa.RecordBatch]:
+    """The topics of a relation's rows, and for each a clock row as the others there are."""
     if isinstance(relation, Stream):
-        return clock_batch(at, epoch, checkpoint)
-    return changes.clock_row(relation.columns, at, epoch, checkpoint)
+        return {f"updates.{relation.name}": clock_batch(at, epoch, checkpoint)}
+    tables = relation.tables if isinstance(relation, Pair) else (relation,)
+    return {changes.topic_of(table.name): changes.clock_row(table.columns, at, epoch, checkpoint) for table in tables}
 
 
 class Runner:
@@ -109,6 +100,7 @@ class Runner:
         self._position = START
         self._begun = log.end()
         self._running: dict[str, Running] = {}
+        self._last_clock = NO_TIME
         self._failure: Exception | None = None  # of the other threads
         self._stopping = threading.Event()
         self._threads = [
@@ -171,17 +163,21 @@ class Runner:
             self._failure = error
 
     def _tick(self) -> None:
-        for running in list(self._running.values()):
-            check_fence(running.fence, self._newest_epoch(running.fence))
-            if self._clock == "wall":
-                self._append_clock(running)
+        running = list(self._running.values())
+        for one in running:
+            check_fence(one.fence, self._newest_epoch(one.fence))
+        if self._clock == "wall":
+            self._append_clocks(running)
 
     def _tidy(self) -> None:
         tidy(self._log, self._catalogue.copy(), time.time_ns() // 1000, self._stopping)
 
-    def _append_clock(self, running: Running) -> None:
-        running.last_clock = max(time.time_ns() // 1000, running.last_clock)  # the wall clock may step back
-        self._log.append(running.topic, running.clock(running.last_clock))
+    def _append_clocks(self, running: list[Running]) -> None:
+        """One row for each topic, however many pipelines read it: that of a table counts whoever wrote it."""
+        self._last_clock = max(time.time_ns() // 1000, self._last_clock)  # the wall clock may step back
+        rows = {topic: row for one in running for topic, row in one.clocks(self._last_clock).items()}
+        for topic, row in rows.items():
+            self._log.append(topic, row)
 
     def _newest_epoch(self, fence: Fence) -> int:
         record = self._log.latest(EPOCHS, fence.name)
@@ -218,10 +214,14 @@ class Runner:
                 self._running[name] = self._start(relation)
 
     def _relations(self) -> dict[str, Relation]:
-        """What needs a pipeline: every stream, and the tables that queries have been asked about."""
-        asked = {relations(query.select)[0] for query in self._catalogue.queries.values()}
-        tables = {name: t for name, t in self._catalogue.tables.items() if name in asked or name in self._running}
-        return {**self._catalogue.streams, **tables}
+        """What needs a pipeline: every stream, and the tables and pairs that queries have been asked about."""
+        asked = {home_of(query.select) for query in self._catalogue.queries.values()} | self._running.keys()
+        found: dict[str, Relation] = {}
+        for home in sorted(asked):
+            tables = [self._catalogue.tables[name] for name in tables_of(home) if name in self._catalogue.tables]
+            if len(tables) == len(tables_of(home)) <= 2:
+                found[home] = Pair.of(*tables) if len(tables) == 2 else tables[0]
+        return {**self._catalogue.streams, **found}
 
     def _start(self, relation: Relation) -> Running:
         from tolerant.spark.kinds import shard_factory
@@ -232,11 +232,13 @@ class Runner:
         checkpoint = checkpoint_id(folder, relation)
         name = f"pipeline/{relation.name}"
         fence = Fence(name, self._log.next_epoch(name, checkpoint))
-        topics = [QUERIES, topic_of(relation)]
-        if isinstance(relation, CreateTable):
-            topics.append(subscriptions.topic_of(relation.name))
         # Whatever the state says, grants are numbered under the new epoch from here on.
-        self._log.append(topic_of(relation), clock_of(relation, NO_TIME, fence.epoch, checkpoint))
+        announced = clocks_of(relation, NO_TIME, fence.epoch, checkpoint)
+        for topic, row in announced.items():
+            self._log.append(topic, row)
+        topics = [QUERIES, *announced]
+        if not isinstance(relation, Stream):
+            topics.append(subscriptions.topic_of(relation.name))
         make = self._factory or shard_factory
         try:
             pipeline = start(
@@ -277,7 +279,8 @@ class Runner:
 
 
 def _what(relation: Relation) -> str:
-    return f"{'stream' if isinstance(relation, Stream) else 'table'} {relation.name}"
+    kinds: dict[type, str] = {Stream: "stream", CreateTable: "table", Pair: "tables"}
+    return f"{kinds[type(relation)]} {relation.name}"
 
 
 def _statement_rows(payload: bytes) -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tolerant.sql.catalogue import Catalogue, Outcome
 from tolerant.sql.errors import NotAvailable, StatementError
+from tolerant.sql.homes import Pair, home_of
 from tolerant.sql.kinds import KINDS, Kind, kind_of
 from tolerant.sql.predicates import And, Between, Compare, In, Like, Not, Or, Parameter, Predicate, matches
 from tolerant.sql.render import render
@@ -29,7 +30,7 @@ from tolerant.sql.statements import (
     Weight,
     relations,
 )
-from tolerant.sql.templates import bound_parameters, column_ranges, parameter_types
+from tolerant.sql.templates import Tables, bound_parameters, column_ranges, parameter_types
 from tolerant.sql.wire import decode, encode
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def with_weights(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str 
 
 
 def read_subscriptions(
-    path: Path | str, query: CreateQuery, table: CreateTable, kind: str = "subscribe"
+    path: Path | str, query: CreateQuery, tables: Tables, kind: str = "subscribe"
 ) -> SubscriptionFile:
     """The subscriptions to a template that stand in a file: iterating gives packed rows, a piece at a time.
 
@@ -90,10 +91,10 @@ def read_subscriptions(
     """
     from tolerant.sql.subscriptions import SubscriptionFile
 
-    return SubscriptionFile(path, query, table, kind)
+    return SubscriptionFile(path, query, tables, kind)
 
 
-def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, table: CreateTable) -> RecordBatch:
+def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, tables: Tables) -> RecordBatch:
     """The one row of `SUBSCRIBE name(value, …)` or `UNSUBSCRIBE name(value, …)`, for `subscriptions.<table>`.
 
     Raises:
@@ -101,7 +102,7 @@ def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, tab
     """
     from tolerant.sql.subscriptions import subscription_row
 
-    return subscription_row(statement, query, table)
+    return subscription_row(statement, query, tables)
 
 
 __all__ = [
@@ -123,6 +124,7 @@ __all__ = [
     "NotAvailable",
     "Or",
     "Outcome",
+    "Pair",
     "Parameter",
     "Predicate",
     "Select",
@@ -136,6 +138,7 @@ __all__ = [
     "column_ranges",
     "decode",
     "encode",
+    "home_of",
     "kind_of",
     "matches",
     "parameter_types",

@@ -170,6 +170,10 @@ class Catalogue:
             raise unknown("table", name, self.tables, "FROM", name)
         return self.tables[name]
 
+    def tables_of(self, query: CreateQuery) -> tuple[CreateTable, ...]:
+        """The tables that a query is over, in the order in which it names them."""
+        return tuple(map(self.table, relations(query.select)))
+
     def queries_over(self, relation: str) -> list[CreateQuery]:
         """The queries that read a stream or table, in the order they were created."""
         return [query for query in self.queries.values() if relation in relations(query.select)]
@@ -289,7 +293,7 @@ class Catalogue:
                 about=(statement.name,),
             )
         if statement.uri is None:
-            bound_parameters(statement, query, self.table(relations(query.select)[0]))
+            bound_parameters(statement, query, self.tables_of(query))
         elif not statement.uri.lower().endswith(_TABLE_FILES):
             raise StatementError(
                 f"subscriptions cannot be read from {statement.uri!r}",

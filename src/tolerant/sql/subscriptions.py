@@ -1,4 +1,4 @@
-"""Subscriptions as a statement gives them, one or a file of them, as rows for `subscriptions.<table>`."""
+"""Subscriptions as a statement gives them, one or a file of them, as rows for `subscriptions.<table or pair>`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from tolerant.sql.files import Columns, TypedFile
 from tolerant.sql.predicates import Parameter
-from tolerant.sql.statements import CreateQuery, CreateTable, Range, Subscribe, Unsubscribe
-from tolerant.sql.templates import bound_parameters, parameter_types, ranges_of
+from tolerant.sql.statements import CreateQuery, Range, Subscribe, Unsubscribe
+from tolerant.sql.templates import Tables, bound_parameters, parameter_types, ranges_of
 from tolerant.transport.subscriptions import SUBSCRIBE, subscription_batches
 
 
-def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, table: CreateTable) -> pa.RecordBatch:
+def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, tables: Tables) -> pa.RecordBatch:
     """The one row of `SUBSCRIBE name(value, …)` or `UNSUBSCRIBE name(value, …)`.
 
     Raises:
         StatementError: the values cannot be given to the template's parameters.
     """
-    columns = {name: pa.array([value]) for name, value in bound_parameters(statement, query, table).items()}
-    (batch,) = subscription_batches(query.name, parameter_types(query, table), columns, statement.kind)
+    columns = {name: pa.array([value]) for name, value in bound_parameters(statement, query, tables).items()}
+    (batch,) = subscription_batches(query.name, parameter_types(query, tables), columns, statement.kind)
     return batch
 
 
@@ -40,8 +40,8 @@ class SubscriptionFile:
         StatementError: when iterating, the file cannot be read, or lacks a column.
     """
 
-    def __init__(self, path: Path | str, query: CreateQuery, table: CreateTable, kind: str = SUBSCRIBE) -> None:
-        self._name, self._types = query.name, parameter_types(query, table)
+    def __init__(self, path: Path | str, query: CreateQuery, tables: Tables, kind: str = SUBSCRIBE) -> None:
+        self._name, self._types = query.name, parameter_types(query, tables)
         self._kind = kind
         self._file = TypedFile(path, self._types, infinite=True, check=_swapped(ranges_of(query)))
 

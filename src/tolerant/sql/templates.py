@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tolerant.sql.errors import StatementError
 from tolerant.sql.predicates import Parameter
 from tolerant.sql.render import constant
 from tolerant.sql.statements import (
+    BandJoinSelect,
     CreateQuery,
     CreateTable,
+    EqualityJoinSelect,
     Range,
     RangeAggregateSelect,
     RangeSelect,
@@ -25,9 +27,12 @@ if TYPE_CHECKING:
 
 _INTEGERS = ("INT", "BIGINT")
 
+Tables: TypeAlias = CreateTable | Sequence[CreateTable]
+"""The table of a query, or the two that it joins, in any order."""
+
 
 def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
-    """The ranges that a query selects by.
+    """The ranges that a query selects by; of a band join the range of the difference.
 
     Raises:
         StatementError: it selects by something else.
@@ -37,19 +42,35 @@ def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
             return ranges
         case RangeAggregateSelect(range=part):
             return (part,)
+        case EqualityJoinSelect(left_range=one, right_range=other):
+            return (one, other)
+        case BandJoinSelect(left, right, (a, b), low, high):
+            return (Range(f"{right}.{b} - {left}.{a}", low, high),)
     raise StatementError(f"query {query.name} does not select by a range")
 
 
-def parameter_types(query: CreateQuery, table: CreateTable) -> dict[str, str]:
+def parameter_types(query: CreateQuery, tables: Tables) -> dict[str, str]:
     """The SQL type of each parameter, in the template's order: BIGINT where it bounds columns of integers only, else
     DOUBLE.
     """
     types = {}
+    bounded = list(zip(ranges_of(query), _range_types(query, tables), strict=True))
     for name in query.parameters:
-        bounded = [part.column for part in ranges_of(query) if Parameter(name) in (part.low, part.high)]
-        whole = all(table.type_of(column) in _INTEGERS for column in bounded)
+        whole = all(of in _INTEGERS for part, of in bounded if Parameter(name) in (part.low, part.high))
         types[name] = "BIGINT" if whole else "DOUBLE"
     return types
+
+
+def _range_types(query: CreateQuery, tables: Tables) -> list[str | None]:
+    """The SQL type of what each of the query's ranges is of; a difference is a number of floating point."""
+    held = {table.name: table for table in ([tables] if isinstance(tables, CreateTable) else tables)}
+    match query.select:
+        case EqualityJoinSelect(left, right, _, one, other):
+            return [held[left].type_of(one.column), held[right].type_of(other.column)]
+        case BandJoinSelect():
+            return ["DOUBLE"]
+    (table,) = held.values()
+    return [table.type_of(part.column) for part in ranges_of(query)]
 
 
 def column_ranges(query: CreateQuery, table: CreateTable) -> tuple[ColumnRange, ...]:
@@ -78,9 +99,7 @@ def _end(end: Any) -> Any:
     return end.name if isinstance(end, Parameter) else end
 
 
-def bound_parameters(
-    statement: Subscribe | Unsubscribe, query: CreateQuery, table: CreateTable
-) -> dict[str, int | float]:
+def bound_parameters(statement: Subscribe | Unsubscribe, query: CreateQuery, tables: Tables) -> dict[str, int | float]:
     """The parameters that a statement's values give to its template, each as a number of its type.
 
     Raises:
@@ -94,7 +113,7 @@ def bound_parameters(
             found=str(len(values)),
             about=(query.name,),
         )
-    types = parameter_types(query, table)
+    types = parameter_types(query, tables)
     given = {name: _number(query, name, types[name], value) for name, value in zip(names, values, strict=True)}
     for part in ranges_of(query):
         low, high = _value(part.low, given), _value(part.high, given)

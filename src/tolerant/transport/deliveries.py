@@ -32,7 +32,7 @@ _COMMON = [
 
 
 def rows_topic(table: str) -> str:
-    """The compacted topic of a table's current rows, by key."""
+    """The compacted topic of a table's current rows, by key; of a pair's, by table and key (`row_key`)."""
     return f"rows.{table}"
 
 
@@ -56,8 +56,22 @@ def deliveries_batch(
     return pa.record_batch(arrays, schema=deliveries_schema(columns))
 
 
-def rows_batch(columns: Sequence[Column], changes: Changes, steps: NDArray[np.int64]) -> pa.RecordBatch:
-    """The last change of each key, as rows of `rows.<table>`: the row as JSON, nothing where it was deleted."""
+def row_key(table: str, key: str) -> str:
+    """What a row of one of several tables is called in their common topic of rows.
+
+    >>> row_key("orders", "17")
+    'orders/17'
+    """
+    return f"{table}/{key}"
+
+
+def rows_batch(
+    columns: Sequence[Column], changes: Changes, steps: NDArray[np.int64], table: str | None = None
+) -> pa.RecordBatch:
+    """The last change of each key, as rows of `rows.<table>`: the row as JSON, nothing where it was deleted.
+
+    `table`: the name of the table, where the topic is that of several.
+    """
     last = {key: index for index, key in enumerate(changes.keys.tolist())}
     chosen = changes.take(np.array(list(last.values()), np.int64))
     values = zip(*(chosen.columns[column.name].tolist() for column in columns), strict=True)
@@ -65,7 +79,8 @@ def rows_batch(columns: Sequence[Column], changes: Changes, steps: NDArray[np.in
         json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() if insert else None
         for row, insert in zip(values, chosen.insert.tolist(), strict=True)
     ]
-    arrays = [pa.array(list(last), pa.string()), pa.array(steps[list(last.values())]), pa.array(bodies, pa.binary())]
+    keys = list(last) if table is None else [row_key(table, key) for key in last]
+    arrays = [pa.array(keys, pa.string()), pa.array(steps[list(last.values())]), pa.array(bodies, pa.binary())]
     return pa.record_batch(arrays, schema=COMPACTED)
 
 

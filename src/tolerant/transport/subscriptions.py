@@ -26,8 +26,8 @@ _WORD = pa.dictionary(pa.int32(), pa.string())
 
 
 def topic_of(table: str) -> str:
-    """The topic of the subscriptions to all templates over a table: its pipeline reads the one topic, and templates
-    come and go.
+    """The topic of the subscriptions to all templates over a table or a pair: its pipeline reads the one topic, and
+    templates come and go.
     """
     return f"subscriptions.{table}"
 

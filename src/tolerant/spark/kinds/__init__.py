@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tolerant.spark.hosting import Hosted
-from tolerant.sql import CreateTable
+from tolerant.sql import CreateTable, Pair
 from tolerant.streams import Stream
 
 ShardFactory = Callable[[int], Hosted]
@@ -46,8 +46,21 @@ class TableFactory:
         return TableShard(self.table, shard)
 
 
-def shard_factory(relation: Stream | CreateTable, epoch: int, checkpoint: str) -> ShardFactory:
+@dataclass(frozen=True)
+class PairFactory:
+    """Makes shards of a pair of tables with the queries over both; travels to Spark's workers."""
+
+    pair: Pair
+
+    def __call__(self, shard: int) -> Hosted:
+        """A newly born shard."""
+        from tolerant.spark.kinds.pairs import PairShard
+
+        return PairShard(self.pair, shard)
+
+
+def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint: str) -> ShardFactory:
     """What makes the shards of a pipeline. A stream without a URI is fed by edge sources: bounded aggregates."""
     if isinstance(relation, Stream):
         return BoundedFactory(relation, epoch, checkpoint)
-    return TableFactory(relation)
+    return PairFactory(relation) if isinstance(relation, Pair) else TableFactory(relation)

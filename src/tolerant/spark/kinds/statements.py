@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tolerant.spark.intake import DeadRow
-from tolerant.sql import AlterQuery, Catalogue, CreateQuery, Drop, Statement, Subscribe, Unsubscribe, relations
+from tolerant.sql import AlterQuery, Catalogue, CreateQuery, Drop, Statement, Subscribe, Unsubscribe, home_of
 from tolerant.transport.rows import unpack
 
 
@@ -17,16 +17,18 @@ def statement_rows(payload: bytes, dead: list[DeadRow]) -> list[tuple[str, str]]
 
 
 def owner_of(statement: Statement, catalogue: Catalogue) -> str | None:
-    """The stream or table whose pipeline answers a statement about queries; None: it is about something else.
+    """The stream, table or pair whose pipeline answers a statement about queries; None: it is about something else.
 
-    Of a query that is not there, the first stream says so, or where there is none the first table.
+    Of a query that is not there, the first stream says so, or where there is none the first that has a query, or else
+    the first table.
     """
     match statement:
         case CreateQuery(select=select):
-            return relations(select)[0]
+            return home_of(select)
         case AlterQuery(name=name) | Drop(what="query", name=name) | Subscribe(name=name) | Unsubscribe(name=name):
             query = catalogue.queries.get(name)
             if query is not None:
-                return relations(query.select)[0]
-            return min(catalogue.streams or catalogue.tables, default=None)
+                return home_of(query.select)
+            homes = [home_of(query.select) for query in catalogue.queries.values()]
+            return min(catalogue.streams or homes or catalogue.tables, default=None)
     return None

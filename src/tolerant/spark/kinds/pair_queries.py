@@ -1,0 +1,118 @@
+"""The kinds of query that the shard of a pair of tables can host beside each other: one class a kind, listed here by
+their select.
+
+To add one: a file here with a class that has the methods of `PairQuery` and a classmethod `over` of type `Maker`; a
+line in `MAKERS`; `available=True` and a `check` in its file of `tolerant.sql.kinds`; a line in
+`tolerant.client.hearing.HEARINGS` if clients can subscribe to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.relations import Changes, Relation, RowNumbers
+from tolerant.sql import CreateQuery, CreateTable
+from tolerant.sql.statements import Select
+
+Integers = NDArray[np.int64]
+
+
+class PairSide(Protocol):
+    """One table of a pair, as its queries see it. A query may keep it: when `say` is called, the rows are those after
+    the changes. Both come and go with the table, never while a query is there.
+    """
+
+    @property
+    def table(self) -> CreateTable:
+        """Its definition."""
+        ...
+
+    @property
+    def relation(self) -> Relation:
+        """The rows that there are now."""
+        ...
+
+    @property
+    def numbers(self) -> RowNumbers:
+        """What they are called: `numbers.of(relation.keys())`."""
+        ...
+
+
+Sides = tuple[PairSide, PairSide]
+"""The tables of a pair, in the order of their names."""
+
+
+@dataclass(frozen=True, eq=False)
+class SideChanges:
+    """What one table of a pair has just taken, n changes in order.
+
+    `steps` int64[n]: they count on over both tables, in the order in which the changes apply. `rows` int64[n]: the
+    number of the row that each is about; a row that was replaced went under one and came under another. Changes with
+    equal `at`, of both tables, are one transaction.
+    """
+
+    changes: Changes
+    steps: Integers
+    rows: Integers
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+class PairQuery(Protocol):
+    """One query over a pair of tables: a template with its subscriptions, or without parameters one for all."""
+
+    tally: str
+    """What the shard counts the rows under that it says."""
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        ...
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Subscribe and unsubscribe, in the order of the rows.
+
+        Raises:
+            ValueError: the rows are not those of this template.
+        """
+        ...
+
+    def say(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
+        """What the changes of the two tables are to those who listen: batches with their topics.
+
+        It is called for all that applies at one time, so that a backlog costs no more than its changes; what is said
+        must be what it would be had they come one transaction after the other.
+        """
+        ...
+
+    def figures(self) -> dict[str, int]:
+        """Counts for `tolerant status`, by what they are of; there may be none. A function of the log, as all is."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What cannot be worked out again from the statement and the tables' rows, as arrays for a snapshot."""
+        ...
+
+
+Maker = Callable[[CreateQuery, Sides, Mapping[str, NDArray[Any]] | None], PairQuery]
+"""Makes a query from its statement, its tables with the rows that they have now, and the state that it had; None: it is
+new.
+"""
+
+MAKERS: dict[type[Select], Maker] = {}
+
+
+def is_hosted(query: CreateQuery) -> bool:
+    """Whether a pair's shard has a class for such a query."""
+    return type(query.select) in MAKERS
+
+
+def pair_query(query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None = None) -> PairQuery:
+    """The query, new or as `state` says; `is_hosted` must be true of it."""
+    return MAKERS[type(query.select)](query, sides, state)

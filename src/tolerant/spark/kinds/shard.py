@@ -1,0 +1,327 @@
+"""What the shards of tables and of pairs of tables share: rows that wait, time, statements, subscriptions, what is
+said beside the queries' own, and state.
+
+Everything is a function of the log, as for streams (`specs/0-pipeline.md` §3): changes wait for the horizon and apply
+in the order (at, table, key, sequence), a late one at once; statements and subscriptions take effect where they stand.
+The horizon is the smallest over the tables. A clock row counts whoever wrote it: there are no grants that a rival could
+confuse, and so every pipeline that reads the log, also one that starts anew, says the same under the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.kernels import snapshots
+from tolerant.relations import Changes, Relation
+from tolerant.relations.waiting import Waiting, no_changes
+from tolerant.spark.hosting import Output, Replayed
+from tolerant.spark.intake import DeadRow, dead_batch, dead_row
+from tolerant.spark.kinds.statements import owner_of, statement_rows
+from tolerant.sql import Catalogue, CreateQuery, CreateTable, Drop, Statement, decode, encode
+from tolerant.streams import StreamOptions
+from tolerant.transport.changes import CLOCK, read_changes, topic_of
+from tolerant.transport.deliveries import rows_batch, rows_topic
+from tolerant.transport.log import QUERIES, Entry
+from tolerant.transport.rows import NO_TIME, REPLIES, compacted, pack, unpack
+from tolerant.transport.subscriptions import template_of
+
+Integers = NDArray[np.int64]
+Arrays = Mapping[str, NDArray[Any]]
+
+_OPTIONS = StreamOptions()
+_TALLY = ("changes", "late", "dead", "deliveries")
+
+
+class HostedQuery(Protocol):
+    """What a shard asks of its queries, whatever they are over; `say` is each kind's own."""
+
+    tally: str
+    """What the rows that it says are counted under."""
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        ...
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Subscribe and unsubscribe."""
+        ...
+
+    def figures(self) -> dict[str, int]:
+        """Counts of its own."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What it needs to become itself again."""
+        ...
+
+
+Query = TypeVar("Query", bound=HostedQuery)
+
+
+class Side:
+    """One table of a shard: its rows, the changes that wait, and the newest clock row."""
+
+    def __init__(self, table: CreateTable) -> None:
+        self.table = table
+        self.relation = Relation(table.columns)
+        self.waiting = Waiting(table.columns, _OPTIONS.lease)
+        self.clock: int | None = None
+
+    def clear(self) -> None:
+        """Let go of the rows; time stays."""
+        self.relation = Relation(self.table.columns)
+        self.waiting.clear()
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
+        """Everything as arrays and plain values."""
+        arrays, relation = self.relation.state()
+        found = {f"relation.{name}": array for name, array in arrays.items()}
+        arrays, waiting = self.waiting.state()
+        found |= {f"waiting.{name}": array for name, array in arrays.items()}
+        return found, [relation, waiting, self.clock]
+
+    def load(self, arrays: Arrays, values: Any) -> None:
+        """Become what `state` said."""
+        relation, waiting, self.clock = values
+        self.relation = Relation.load(self.table.columns, under("relation.", arrays), relation)
+        self.waiting.load(under("waiting.", arrays), waiting)
+
+
+class RowsShard(Replayed, Generic[Query]):
+    """Queries over one table or several, hosted beside each other; `home` names the pipeline."""
+
+    def __init__(self, home: str, sides: Sequence[Side], shard: int = 0) -> None:
+        self._home, self._shard = home, shard
+        self._sides = tuple(sides)
+        self._side_of = {topic_of(side.table.name): side for side in self._sides}
+        self._catalogue = Catalogue()
+        self._queries: dict[str, Query] = {}
+        self._steps = 0
+        self._tally = dict.fromkeys(_TALLY, 0)
+        self._reported = -1  # the period of the last status
+        self._outputs: list[Output] = []
+        self._changed: list[tuple[Side, Changes, Integers]] = []  # since the last batch was said
+        self._replies: list[dict[str, object]] = []
+        self._dead: list[DeadRow] = []
+
+    # -- what a kind of shard says -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _is_hosted(self, query: CreateQuery) -> bool:
+        """Whether there is a class for such a query."""
+
+    @abstractmethod
+    def _make(self, query: CreateQuery, state: Arrays | None) -> Query:
+        """The query, new or as `state` says."""
+
+    @abstractmethod
+    def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
+        """Say (`_say_for`) what the changes, which each side has just taken, are to each query."""
+
+    def take(self, batch: Sequence[Entry]) -> list[Output]:
+        """Take entries in log order; what to say."""
+        for entry in batch:
+            if entry.topic == QUERIES:
+                self._statements(entry.payload)
+            elif entry.topic.startswith("subscriptions."):
+                self._subscribe(entry.payload)
+            else:
+                self._rows(self._side_of[entry.topic], entry.payload)
+        return self._say()
+
+    @property
+    def horizon(self) -> int | None:
+        """Everything up to it has been applied, microseconds; None before every table had a clock row."""
+        return self._sides[0].waiting.horizon
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def _rows(self, side: Side, payload: bytes) -> None:
+        try:
+            batch = unpack(payload)
+            found = read_changes(batch, side.table.columns)
+        except ValueError as error:
+            self._dead.append(DeadRow(str(error), payload=payload[:4096]))
+            return
+        for row, reason in found.dead:
+            self._dead.append(dead_row(batch, row, reason))
+        begin = 0
+        kinds = batch.column("kind").cast(pa.string()).to_pylist()
+        for clock in [row for row, kind in enumerate(kinds) if kind == CLOCK]:
+            self._add(side, found.changes.take((found.rows >= begin) & (found.rows < clock)))
+            begin = clock
+            at = batch.column("at")[clock].as_py()
+            if at not in (None, NO_TIME):
+                self._tick(side, at)
+        self._add(side, found.changes.take(found.rows >= begin))
+
+    def _add(self, side: Side, changes: Changes) -> None:
+        late = side.waiting.add(changes)
+        self._tally["late"] += len(late)
+        self._apply([late if one is side else no_changes(one.table.columns) for one in self._sides])
+
+    def _tick(self, side: Side, at: int) -> None:
+        ahead = side.waiting.judge(at)
+        side.clock = at if side.clock is None else max(at, side.clock)
+        clocks = [one.clock for one in self._sides if one.clock is not None]
+        if len(clocks) == len(self._sides):
+            horizon = min(clocks) - _OPTIONS.latency
+            self._apply([one.waiting.release(horizon) for one in self._sides])
+        for row in range(len(ahead)):
+            reason = f"at is {int(ahead.at[row]) - at} µs ahead of the pipeline's clock, more than a lease"
+            kind = "insert" if ahead.insert[row] else "delete"
+            source, sequence = ahead.sources[ahead.source[row]], int(ahead.sequence[row])
+            self._dead.append(DeadRow(reason, kind, str(ahead.keys[row]), int(ahead.at[row]), source, sequence))
+
+    def _apply(self, found: Sequence[Changes]) -> None:
+        """Apply changes that are in order, each side's, and tell the subscriptions that there are now."""
+        self._tally["changes"] += sum(map(len, found))
+        effects = [
+            side.relation.apply(changes) if len(changes) else changes
+            for side, changes in zip(self._sides, found, strict=True)
+        ]
+        if not any(map(len, effects)):
+            return
+        steps = self._numbered(effects)
+        self._changed += [one for one in zip(self._sides, effects, steps, strict=True) if len(one[1])]
+        self._tell(effects, steps)
+
+    def _numbered(self, effects: Sequence[Changes]) -> list[Integers]:
+        """The step of each change: they count on over all sides, by (at, table), each side's in its order."""
+        sizes = [len(one) for one in effects]
+        order = np.argsort(np.concatenate([one.at for one in effects]), kind="stable")
+        steps = np.empty(sum(sizes), np.int64)
+        steps[order] = self._steps + 1 + np.arange(len(order))
+        self._steps += len(order)
+        return np.split(steps, np.cumsum(sizes)[:-1])
+
+    def _say_for(self, query: Query, said: Sequence[tuple[str, pa.RecordBatch]]) -> None:
+        for topic, batch in said:
+            self._tally[query.tally] = self._tally.get(query.tally, 0) + len(batch)
+            self._outputs.append(Output(topic, pack(batch)))
+
+    # -- statements and subscriptions --------------------------------------------------------------------------------
+
+    def _statements(self, payload: bytes) -> None:
+        for request, body in statement_rows(payload, self._dead):
+            try:
+                self._statement(request, decode(body))
+            except ValueError as error:
+                self._dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+
+    def _statement(self, request: str, statement: Statement) -> None:
+        ours = owner_of(statement, self._catalogue) == self._home
+        outcome = self._catalogue.apply(statement)
+        if outcome.changed and isinstance(statement, Drop) and statement.what == "table":
+            for side in self._sides:
+                if side.table.name == statement.name:
+                    self._forget(side)
+        if not ours:
+            return
+        if outcome.accepted and outcome.changed:
+            self._carry_out(statement)
+        reply = {"request": request, "key": statement.about, "at": self.horizon or 0}
+        self._replies.append(reply | {"accepted": outcome.accepted, "message": outcome.message})
+
+    def _carry_out(self, statement: Statement) -> None:
+        match statement:
+            case CreateQuery(name=name) if self._is_hosted(statement):
+                self._queries[name] = self._make(statement, None)
+            case Drop(what="query", name=name):
+                self._queries.pop(name, None)
+
+    def _forget(self, side: Side) -> None:
+        """The table is dropped: one that is created under its name later starts without its rows."""
+        keys, size = side.relation.keys(), len(side.relation)
+        none = np.zeros(size, np.int64)
+        gone = Changes(none != 0, keys, none, none.astype(np.int32), ("",), none, side.relation.rows())
+        self._changed.append((side, gone, self._steps + 1 + np.arange(size)))
+        self._steps += size
+        side.clear()
+
+    def _subscribe(self, payload: bytes) -> None:
+        try:
+            batch = unpack(payload)
+            template = template_of(batch)
+            if template not in self._queries:
+                raise ValueError(f"there is no template {template!r}")
+            self._queries[template].take(batch)
+        except ValueError as error:
+            self._dead.append(DeadRow(f"subscriptions cannot be used: {error}", payload=payload[:4096]))
+
+    # -- saying ----------------------------------------------------------------------------------------------------
+
+    def _say(self) -> list[Output]:
+        outputs, self._outputs = self._outputs, []
+        several = len(self._sides) > 1
+        for side, effects, steps in self._changed:
+            batch = rows_batch(side.table.columns, effects, steps, side.table.name if several else None)
+            outputs.append(Output(rows_topic(self._home), pack(batch)))
+        self._changed = []
+        if self._dead:
+            self._tally["dead"] += len(self._dead)
+            outputs.append(Output(f"dead.{self._home}", pack(dead_batch(self._dead))))
+            self._dead = []
+        if self._replies:
+            outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(self._replies, REPLIES))))
+            self._replies = []
+        period = (self.horizon or 0) // _OPTIONS.boundary
+        if self.horizon is not None and period > self._reported:
+            self._reported = period
+            outputs.append(self._status())
+        return outputs
+
+    def _status(self) -> Output:
+        """How the tables are, for `tolerant status`."""
+        summary = {
+            "table": self._home,
+            "horizon": self.horizon,
+            "rows": sum(len(side.relation) for side in self._sides),
+            **self._tally,
+            "duplicates": sum(side.relation.duplicates for side in self._sides),
+            "unknown": sum(side.relation.unknown for side in self._sides),
+            "subscriptions": {name: len(query) for name, query in self._queries.items()},
+            "figures": {name: query.figures() for name, query in self._queries.items() if query.figures()},
+        }
+        body = json.dumps(summary).encode()
+        row = (f"summary/{self._shard}", self.horizon or 0, body)
+        return Output(f"status.{self._home}", pack(compacted([row])))
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """All of the state as bytes; nothing is left unsaid between batches."""
+        found: dict[str, NDArray[Any]] = {}
+        sides = []
+        for side in self._sides:
+            arrays, values = side.state()
+            found |= {f"table/{side.table.name}/{name}": array for name, array in arrays.items()}
+            sides.append(values)
+        for name, query in self._queries.items():
+            found |= {f"query/{name}/{part}": array for part, array in query.state().items()}
+        statements = [encode(statement) for statement in self._catalogue.statements()]
+        values = [sides, list(self._queries), statements, self._steps, self._tally, self._reported]
+        return snapshots.pack(found, values)
+
+    def load(self, snapshot: bytes) -> None:
+        """Become what `snapshot` said, bit for bit."""
+        arrays, values = snapshots.unpack(snapshot)
+        sides, queries, statements, self._steps, self._tally, self._reported = values
+        self._catalogue = Catalogue(decode(statement) for statement in statements)
+        for side, held in zip(self._sides, sides, strict=True):
+            side.load(under(f"table/{side.table.name}/", arrays), held)
+        self._queries = {
+            name: self._make(self._catalogue.queries[name], under(f"query/{name}/", arrays)) for name in queries
+        }
+
+
+def under(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin so, under the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
