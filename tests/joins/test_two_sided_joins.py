@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joins_twin import band_pairs, select_pairs
 
-from tolerant.joins import TwoSidedBandJoins, TwoSidedSelectJoins
+from tolerant.joins import BEFORE, NEVER, Touched, TwoSidedBandJoins, TwoSidedSelectJoins
 
 tenths = st.integers(-12, 12).map(lambda value: value / 10)
 ranges = st.tuples(tenths, tenths).map(sorted)
@@ -94,3 +94,70 @@ def test_a_refused_change_changes_nothing():
         with pytest.raises(ValueError, match="must be"):
             call()
         assert joins == before
+
+
+lives = st.lists(st.tuples(st.sampled_from("rs"), st.integers(-1, 4), st.integers(0, 5), rows), max_size=9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(ranges, ranges), min_size=1, max_size=4), lives)
+def test_a_batch_tells_what_its_moments_would(queries, lives):
+    """Rows come before moment 0 or at one, and go at a later one or not: all at once, and moment by moment."""
+    joins = TwoSidedBandJoins(), TwoSidedSelectJoins()
+    bands = {query: tuple(first) for query, (first, _) in enumerate(queries)}
+    selects = {query: (*first, *second) for query, (first, second) in enumerate(queries)}
+    joins[0].add_many(list(bands), *zip(*bands.values(), strict=True))
+    joins[1].add_many(list(selects), *zip(*selects.values(), strict=True))
+    held = {side: [(i, c, g, v) for i, (of, c, g, v) in enumerate(lives) if of == side and c < g] for side in "rs"}
+    for kind, one in enumerate(joins):
+        for side in "rs":
+            old = [(i, v) for i, c, _, v in held[side] if c < 0]
+            ids, values = [i for i, _ in old], np.array([v for _, v in old]).reshape(-1, 2).T
+            columns = tuple(values) if kind else (values[1] if side == "r" else values[0],)
+            getattr(one, f"insert_{side}")(np.array(ids, np.int64), *columns)
+        told = one.change(*(touched(held[side], side, kind) for side in "rs"))
+        now = results(bands, selects, held, -1)[kind]
+        for moment in range(5):
+            for sign in (-1, 1):
+                chosen = (told.moment == moment) & (told.sign == sign)
+                said = list(zip(*(column[chosen].tolist() for column in told[:3]), strict=True))
+                assert len(said) == len(set(said))
+                assert not now & set(said) if sign > 0 else set(said) <= now
+                now = now | set(said) if sign > 0 else now - set(said)
+            assert now == results(bands, selects, held, moment)[kind]
+        assert set(np.unique(told.moment).tolist()) <= set(range(5))
+        for query in bands:
+            left = one.snapshot(query)
+            assert {(query, r, s) for r, s in zip(left.r.tolist(), left.s.tolist(), strict=True)} == {
+                found for found in now if found[0] == query
+            }
+
+
+def results(bands, selects, held, moment):
+    there = {side: {i: v for i, c, g, v in held[side] if c <= moment < g} for side in "rs"}
+    return truth(bands, selects, there)
+
+
+def touched(held, side, kind):
+    ids, comes, goes = (np.array([row[column] for row in held], np.int64) for column in range(3))
+    values = np.array([row[3] for row in held], np.float64).reshape(-1, 2).T
+    columns = tuple(values) if kind else (values[1] if side == "r" else values[0],)
+    chosen = (comes >= 0) | (goes < 5)  # the others are of no account
+    comes, goes = np.where(comes < 0, BEFORE, comes), np.where(goes == 5, NEVER, goes)
+    return Touched(ids[chosen], comes[chosen], goes[chosen], tuple(column[chosen] for column in columns))
+
+
+def test_a_batch_that_cannot_be_is_refused_and_changes_nothing():
+    joins = TwoSidedBandJoins()
+    joins.add(1, -1.0, 1.0)
+    joins.insert_r([1], [0.0])
+    before = joins.to_arrays()
+    none = Touched(*(np.zeros(0, np.int64),) * 3, (np.zeros(0),))
+
+    def one(row, comes, goes, b=0.0):
+        return Touched(np.array([row]), np.array([comes]), np.array([goes]), (np.array([b]),))
+
+    for wrong in (one(1, 0, NEVER), one(2, BEFORE, 3), one(2, 3, 3), one(2, 0, 1, np.nan)):
+        with pytest.raises(ValueError, match="r"):
+            joins.change(wrong, none)
+    assert all(np.array_equal(array, joins.to_arrays()[name], equal_nan=True) for name, array in before.items())

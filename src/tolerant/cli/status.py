@@ -57,7 +57,9 @@ def _show_table(console: Console, name: str, figures: dict[str, Any] | None) -> 
         console.print(f"[bold]{name}[/bold]: no pipeline has run it yet")
         return
     counts = [
-        f"{figures.get(what, 0):,} {what}" for what in ("rows", "changes", "deliveries", "notices", "late", "dead")
+        f"{figures.get(what, 0):,} {what}"
+        for what in ("rows", "changes", "deliveries", "notices", "results", "late", "dead")
+        if what in figures or what != "results"
     ]
     console.print(f"[bold]{name}[/bold] (table): reached {_moment(figures['horizon'])}, {', '.join(counts)}")
     for query, count in figures["subscriptions"].items():

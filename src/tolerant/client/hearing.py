@@ -9,8 +9,9 @@ from tolerant.client.deliveries import RowHearing
 from tolerant.client.feeds import Extractor, Listener
 from tolerant.client.notices import NoticeHearing
 from tolerant.client.positions import Position
+from tolerant.client.results import JoinHearing
 from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import RangeAggregateSelect, RangeSelect, Select
+from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, RangeAggregateSelect, RangeSelect, Select
 from tolerant.transport import Log
 
 
@@ -45,6 +46,8 @@ class Hearing(Protocol):
 HEARINGS: dict[type[Select], Callable[..., Hearing]] = {
     RangeSelect: RowHearing,
     RangeAggregateSelect: NoticeHearing,
+    BandJoinSelect: JoinHearing,
+    EqualityJoinSelect: JoinHearing,
 }
 """What makes the hearing of a query, from its statement and its tables, in the order in which it names them."""
 

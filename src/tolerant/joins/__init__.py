@@ -21,9 +21,11 @@ from tolerant.joins.partition import stabbing_partition
 from tolerant.joins.rectangles import RectangleJoins
 from tolerant.joins.select import SelectJoins
 from tolerant.joins.statistics import Coverage, Frequencies
-from tolerant.joins.two_sided import Changed, TwoSidedBandJoins, TwoSidedSelectJoins
+from tolerant.joins.two_sided import BEFORE, NEVER, Changed, Told, Touched, TwoSidedBandJoins, TwoSidedSelectJoins
 
 __all__ = [
+    "BEFORE",
+    "NEVER",
     "BandJoins",
     "Changed",
     "Coefficient",
@@ -37,6 +39,8 @@ __all__ = [
     "Sample",
     "SelectJoins",
     "StabbingPartition",
+    "Told",
+    "Touched",
     "TwoSidedBandJoins",
     "TwoSidedSelectJoins",
     "calibrate",

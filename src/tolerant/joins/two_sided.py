@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tolerant.joins import checks
-from tolerant.joins.arrays import Floats, Integers
+from tolerant.joins.arrays import Flags, Floats, Integers
 from tolerant.joins.band import BandJoins
 from tolerant.joins.select import SelectJoins
 from tolerant.joins.standing import Standing
@@ -25,6 +25,32 @@ class Changed(NamedTuple):
     r: Integers
     s: Integers
     sign: int
+
+
+BEFORE, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+"""When a row came that was there before, and when one goes that stays."""
+
+
+class Touched(NamedTuple):
+    """Rows of one side that come or go in a batch of changes: `rows` int64[n], all different; when each comes and when
+    it goes, int64[n] (BEFORE: it was there, NEVER: it stays); and `values` float64[n] each: (b,) for a band join,
+    (a, b) for rows of R and (b, c) for rows of S of a select join.
+    """
+
+    rows: Integers
+    comes: Integers
+    goes: Integers
+    values: tuple[Floats, ...]
+
+
+class Told(NamedTuple):
+    """Result rows that appear (sign 1) or are retracted (−1) at their moments: all [k]."""
+
+    query: Integers
+    r: Integers
+    s: Integers
+    moment: Integers
+    sign: Integers
 
 
 class _TwoSided:
@@ -57,6 +83,42 @@ class _TwoSided:
         events, queries, others, _ = self._over_r._probe_many(values, "auto")
         return Changed(queries, others, ids[events], -1)
 
+    def change(self, r: Touched, s: Touched) -> Told:
+        """Many changes of both sides at once: what they would tell one moment after the other, in any order.
+
+        Changes of one moment are one transaction: a row that goes at a moment and one that comes then never meet. It
+        takes two probes, whatever the number of moments.
+        """
+        _check_touched("r", r, self._over_r)
+        _check_touched("s", s, self._over_s)
+        new_r, new_s = r.comes > BEFORE, s.comes > BEFORE
+        self._over_r._rows.insert_many(r.rows[new_r], *self._stored_r(tuple(value[new_r] for value in r.values)))
+        self._over_s._rows.insert_many(s.rows[new_s], *self._stored_s(tuple(value[new_s] for value in s.values)))
+        events, queries, partners, _ = self._over_s._probe_many(r.values, "auto")
+        first = _lives(queries, r.rows[events], partners, r.comes[events], r.goes[events], *_found(s, partners)[:2])
+        events, queries, partners, _ = self._over_r._probe_many(self._probe_of_s(s.values), "auto")
+        comes, goes, is_touched = _found(r, partners)
+        rest = _lives(queries, partners, s.rows[events], comes, goes, s.comes[events], s.goes[events], ~is_touched)
+        self._over_r.delete_many(r.rows[r.goes < NEVER])
+        self._over_s.delete_many(s.rows[s.goes < NEVER])
+        return Told(*map(np.concatenate, zip(first, rest, strict=True)))
+
+    def store(self, r: Touched, s: Touched) -> None:
+        """Rows that are there already: nothing is told of them. When they came and go is of no account."""
+        for name, held, touched, stored in (
+            ("r", self._over_r, r, self._stored_r(r.values)),
+            ("s", self._over_s, s, self._stored_s(s.values)),
+        ):
+            for value in stored:
+                checks.alike((f"{name}.rows", f"{name}.values"), (touched.rows, checks.finite(f"{name}.values", value)))
+            held._rows.insert_many(touched.rows, *stored)
+
+    def results(self) -> Changed:
+        """All result rows of all queries, of what is stored."""
+        held = self._over_r._rows.order()
+        events, queries, rows, _ = self._over_s._probe_many(self._probe_of(held.b, held.c), "auto")
+        return Changed(queries, held.id[events], rows, 1)
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Both sides as flat arrays, for `tolerant.kernels.snapshots.pack`."""
         sides = {"s": self._over_s.to_arrays(), "r": self._over_r.to_arrays()}
@@ -84,8 +146,64 @@ class _TwoSided:
         side.delete_many(ids)
         return ids, self._probe_of(b, c)
 
+    # -- what a kind of join says --
+
     def _probe_of(self, b: Floats, c: Floats) -> tuple[Floats, ...]:
         raise NotImplementedError
+
+    def _probe_of_s(self, values: tuple[Floats, ...]) -> tuple[Floats, ...]:
+        """What rows of S probe with."""
+        raise NotImplementedError
+
+    def _stored_r(self, values: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+        """Rows of R as they are kept for rows of S to probe: (b, c)."""
+        raise NotImplementedError
+
+    def _stored_s(self, values: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+        raise NotImplementedError
+
+
+def _check_touched(name: str, touched: Touched, held: Standing[Any]) -> None:
+    """Raise ValueError unless the changes can be made."""
+    checks.alike((f"{name}.rows", f"{name}.comes"), (touched.rows, touched.comes))
+    checks.alike((f"{name}.rows", f"{name}.goes"), (touched.rows, touched.goes))
+    for value in touched.values:
+        checks.alike((f"{name}.rows", f"{name}.values"), (touched.rows, checks.finite(f"{name}.values", value)))
+    if len(np.unique(touched.rows)) < len(touched.rows):
+        raise ValueError(f"{name}.rows must be different, got one twice")
+    if not (touched.comes < touched.goes).all():
+        raise ValueError(f"{name}: a row must come before it goes")
+    held._rows.order()
+    there = held._rows._places(touched.rows) >= 0
+    wrong = touched.rows[there != (touched.comes == BEFORE)]
+    if len(wrong):
+        raise ValueError(f"{name}: a row must be there before exactly if it came BEFORE, got {int(wrong[0])}")
+
+
+def _found(touched: Touched, rows: Integers) -> tuple[Integers, Integers, Flags]:
+    """When rows of a side come and go, and whether they are among those that do."""
+    if not len(touched.rows):
+        return np.full(len(rows), BEFORE), np.full(len(rows), NEVER), np.zeros(len(rows), np.bool_)
+    order = np.argsort(touched.rows)
+    held = touched.rows[order]
+    places = np.minimum(np.searchsorted(held, rows), len(held) - 1)
+    is_touched = held[places] == rows
+    comes = np.where(is_touched, touched.comes[order][places], BEFORE)
+    return comes, np.where(is_touched, touched.goes[order][places], NEVER), is_touched
+
+
+def _lives(
+    queries: Integers, r: Integers, s: Integers, r_comes: Integers, r_goes: Integers, s_comes: Integers,
+    s_goes: Integers, chosen: Flags | None = None,
+) -> tuple[Integers, Integers, Integers, Integers, Integers]:  # fmt: skip
+    """What pairs tell of themselves: they are there while both their rows are."""
+    comes, goes = np.maximum(r_comes, s_comes), np.minimum(r_goes, s_goes)
+    live = comes < goes if chosen is None else (comes < goes) & chosen
+    appear, vanish = live & (comes > BEFORE), live & (goes < NEVER)
+    sign = np.repeat([1, -1], [np.count_nonzero(appear), np.count_nonzero(vanish)])
+    moment = np.concatenate([comes[appear], goes[vanish]])
+    told = (np.concatenate([column[appear], column[vanish]]) for column in (queries, r, s))
+    return (*told, moment, sign)  # type: ignore[return-value]
 
 
 class TwoSidedBandJoins(_TwoSided):
@@ -146,6 +264,15 @@ class TwoSidedBandJoins(_TwoSided):
     def _probe_of(self, b: Floats, c: Floats) -> tuple[Floats, ...]:
         return (b,)
 
+    def _probe_of_s(self, values: tuple[Floats, ...]) -> tuple[Floats, ...]:
+        return values
+
+    def _stored_r(self, values: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+        return values[0], np.zeros(len(values[0]))
+
+    def _stored_s(self, values: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+        return self._stored_r(values)
+
 
 class TwoSidedSelectJoins(_TwoSided):
     """Select joins of R(a, b) and S(b, c), both of which change: equal b, a and c each in the query's range."""
@@ -196,3 +323,12 @@ class TwoSidedSelectJoins(_TwoSided):
 
     def _probe_of(self, b: Floats, c: Floats) -> tuple[Floats, ...]:
         return c, b
+
+    def _probe_of_s(self, values: tuple[Floats, ...]) -> tuple[Floats, ...]:
+        return values[1], values[0]
+
+    def _stored_r(self, values: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+        return values[1], values[0]
+
+    def _stored_s(self, values: tuple[Floats, ...]) -> tuple[Floats, Floats]:
+        return values[0], values[1]

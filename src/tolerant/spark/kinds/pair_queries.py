@@ -9,64 +9,21 @@ line in `MAKERS`; `available=True` and a `check` in its file of `tolerant.sql.ki
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.relations import Changes, Relation, RowNumbers
-from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import Select
-
-Integers = NDArray[np.int64]
-
-
-class PairSide(Protocol):
-    """One table of a pair, as its queries see it. A query may keep it: when `say` is called, the rows are those after
-    the changes. Both come and go with the table, never while a query is there.
-    """
-
-    @property
-    def table(self) -> CreateTable:
-        """Its definition."""
-        ...
-
-    @property
-    def relation(self) -> Relation:
-        """The rows that there are now."""
-        ...
-
-    @property
-    def numbers(self) -> RowNumbers:
-        """What they are called: `numbers.of(relation.keys())`."""
-        ...
-
-
-Sides = tuple[PairSide, PairSide]
-"""The tables of a pair, in the order of their names."""
-
-
-@dataclass(frozen=True, eq=False)
-class SideChanges:
-    """What one table of a pair has just taken, n changes in order.
-
-    `steps` int64[n]: they count on over both tables, in the order in which the changes apply. `rows` int64[n]: the
-    number of the row that each is about; a row that was replaced went under one and came under another. Changes with
-    equal `at`, of both tables, are one transaction.
-    """
-
-    changes: Changes
-    steps: Integers
-    rows: Integers
-
-    def __len__(self) -> int:
-        return len(self.steps)
+from tolerant.spark.kinds.joins import Joins
+from tolerant.spark.kinds.sides import SideChanges, Sides
+from tolerant.sql import CreateQuery
+from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, Select
 
 
 class PairQuery(Protocol):
-    """One query over a pair of tables: a template with its subscriptions, or without parameters one for all."""
+    """One query over a pair of tables: a template with its subscriptions, or without parameters one for all; what it
+    sees of the tables is in `tolerant.spark.kinds.sides`.
+    """
 
     tally: str
     """What the shard counts the rows under that it says."""
@@ -105,7 +62,10 @@ Maker = Callable[[CreateQuery, Sides, Mapping[str, NDArray[Any]] | None], PairQu
 new.
 """
 
-MAKERS: dict[type[Select], Maker] = {}
+MAKERS: dict[type[Select], Maker] = {
+    BandJoinSelect: Joins.over,
+    EqualityJoinSelect: Joins.over,
+}
 
 
 def is_hosted(query: CreateQuery) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tolerant.relations import Changes, RowNumbers
-from tolerant.spark.kinds.pair_queries import PairQuery, SideChanges, is_hosted, pair_query
+from tolerant.spark.kinds.pair_queries import PairQuery, is_hosted, pair_query
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side, under
+from tolerant.spark.kinds.sides import SideChanges
 from tolerant.sql import CreateQuery, CreateTable, Pair
 
 

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.kind import Kind, allow_clauses, ranges, sides
+from tolerant.sql.kinds.ranges import check_ends, check_number, check_parameters, check_range
 from tolerant.sql.predicates import Operand
 from tolerant.sql.shape import Band, Shape
-from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, Select
+from tolerant.sql.statements import BandJoinSelect, CreateQuery, CreateTable, EqualityJoinSelect, Select
+from tolerant.sql.templates import ranges_of
+from tolerant.sql.types import NUMERIC
 
 if TYPE_CHECKING:
     from tolerant.sql.catalogue import Catalogue
@@ -62,4 +65,44 @@ def _covers(select: Select, catalogue: Catalogue) -> bool:
     return isinstance(select, EqualityJoinSelect | BandJoinSelect)
 
 
-KIND = Kind("joins", "new result rows of a join as they appear", False, _covers, _recognise)
+def _check(query: CreateQuery, catalogue: Catalogue) -> None:
+    select = query.select
+    assert isinstance(select, EqualityJoinSelect | BandJoinSelect)
+    left, right = catalogue.table(select.left), catalogue.table(select.right)
+    if left.name == right.name:
+        raise StatementError(f"{left.name} is joined with itself", found=left.name, about=("JOIN", left.name))
+    if isinstance(select, EqualityJoinSelect):
+        check_joined(select.on, left, right)
+        check_range(select.left_range, left)
+        check_range(select.right_range, right)
+    else:
+        for column, table in zip(select.on, (left, right), strict=True):
+            check_number(column, table)
+        check_ends(ranges_of(query)[0])
+    check_parameters(query, ranges_of(query))
+
+
+def check_joined(on: tuple[str, str], left: CreateTable, right: CreateTable) -> None:
+    """Raise StatementError unless both tables have their column, and the two can be equal."""
+    types = []
+    for column, table in zip(on, (left, right), strict=True):
+        type_name = table.type_of(column)
+        if type_name is None:
+            names = ", ".join(c.name for c in table.columns)
+            raise StatementError(
+                f"table {table.name} has no column {column}",
+                expected=f"one of {names}",
+                found=column,
+                about=("JOIN", column),
+            )
+        types.append(type_name)
+    if types[0] != types[1] and not set(types) <= set(NUMERIC):
+        raise StatementError(
+            f"{left.name}.{on[0]} is {types[0]}, {right.name}.{on[1]} {types[1]}: never equal",
+            expected=types[0],
+            found=types[1],
+            about=("JOIN", on[1]),
+        )
+
+
+KIND = Kind("joins", "new result rows of a join as they appear", True, _covers, _recognise, _check, templates=True)

@@ -48,27 +48,34 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
 def check_ranges(query: CreateQuery, parts: tuple[Range, ...], table: CreateTable) -> None:
     """Raise StatementError unless the ranges are on columns of numbers, and their ends numbers or the parameters."""
     for part in parts:
-        _check_column(part, table)
-        _check_ends(part)
-    _check_parameters(query, parts)
+        check_range(part, table)
+    check_parameters(query, parts)
 
 
-def _check_column(part: Range, table: CreateTable) -> None:
+def check_range(part: Range, table: CreateTable) -> None:
+    """Raise StatementError unless the range is on a column of numbers of the table, and its ends can be used."""
+    check_number(part.column, table)
+    check_ends(part)
+
+
+def check_number(name: str, table: CreateTable) -> None:
+    """Raise StatementError unless the table has such a column of numbers."""
     numeric = [column.name for column in table.columns if column.type in NUMERIC]
-    type_name = table.type_of(part.column)
+    type_name = table.type_of(name)
     if type_name in NUMERIC:
         return
     raise StatementError(
-        f"table {table.name} has no column {part.column}"
+        f"table {table.name} has no column {name}"
         if type_name is None
-        else f"BETWEEN takes a column of numbers; {part.column} is {type_name}",
+        else f"BETWEEN takes a column of numbers; {name} is {type_name}",
         expected=f"one of {', '.join(numeric)}" if numeric else "a table with a column of numbers",
-        found=part.column,
-        about=("WHERE", part.column),
+        found=name,
+        about=("WHERE", name),
     )
 
 
-def _check_ends(part: Range) -> None:
+def check_ends(part: Range) -> None:
+    """Raise StatementError unless the ends are numbers, the lower first, or parameters."""
     low, high = part.low, part.high
     for end in (low, high):
         if not isinstance(end, Parameter) and not comparable("DOUBLE", end):
@@ -88,7 +95,8 @@ def _check_ends(part: Range) -> None:
         )
 
 
-def _check_parameters(query: CreateQuery, parts: tuple[Range, ...]) -> None:
+def check_parameters(query: CreateQuery, parts: tuple[Range, ...]) -> None:
+    """Raise StatementError unless every parameter is an end of a range, and every end that is named a parameter."""
     used = {end.name for part in parts for end in (part.low, part.high) if isinstance(end, Parameter)}
     if len(set(query.parameters)) != len(query.parameters):
         raise StatementError("a parameter is named twice", about=("QUERY", query.name))

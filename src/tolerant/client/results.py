@@ -1,0 +1,132 @@
+"""Result rows of joins for subscriptions: how they are read from `answers.<query>` and `rows.<pair>`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tolerant.client.deliveries import RowChange, current_changes, row_change
+from tolerant.client.feeds import Found, Listener
+from tolerant.client.positions import Position
+from tolerant.joins import BEFORE, NEVER, Touched
+from tolerant.relations.changes import DTYPES
+from tolerant.sql import CreateQuery, CreateTable, home_of
+from tolerant.sql.joining import Joining
+from tolerant.transport import Log, rows
+from tolerant.transport.deliveries import read_row, row_key, rows_topic
+from tolerant.transport.results import results_schema, results_topic
+
+Row = dict[str, Any]
+
+
+class ResultExtractor:
+    """Each result row names the subscriptions that it is for."""
+
+    def __init__(self, query: str, schema: pa.Schema) -> None:
+        self.topic = results_topic(query)
+        self._schema = schema
+
+    def extract(self, batch: pa.RecordBatch, listeners: Mapping[int, Listener]) -> Iterator[tuple[Listener, Found]]:
+        """The result rows of a batch for the subscriptions that listen."""
+        if not batch.schema.equals(self._schema):
+            return  # of another query of this name, which was dropped
+        lists = batch.column("subscriptions")
+        named = lists.flatten().to_numpy()
+        of_row = np.repeat(np.arange(len(batch)), np.diff(lists.offsets.to_numpy()))
+        mine = np.flatnonzero(np.isin(named, np.fromiter(listeners, np.int64, len(listeners))))
+        chosen, back = np.unique(of_row[mine], return_inverse=True)
+        records = batch.drop_columns(["subscriptions"]).take(pa.array(chosen)).to_pylist()
+        for number, row, place in zip(named[mine].tolist(), of_row[mine].tolist(), back.tolist(), strict=True):
+            yield listeners[number], Found(row, records[place]["step"], records[place])
+
+
+class ResultListener(Listener):
+    """One that listens to a join: a transaction may say many rows, all of them in one entry."""
+
+    def offer(self, entry: int, found: Found) -> bool:
+        """See `Listener.offer`: what has the mark of the position is news where it stands behind it in its entry."""
+        held = self.position
+        if held.entry == entry and found.mark == held.mark and found.row >= held.rows:
+            self.position = Position(entry, found.row + 1, held.mark)
+            self.waiting.append((found.what, self.position))
+            return True
+        return super().offer(entry, found)
+
+
+class JoinHearing:
+    """How to listen to a join of two tables."""
+
+    def __init__(self, query: CreateQuery, left: CreateTable, right: CreateTable) -> None:
+        self._query, self._tables = query, (left, right)
+        columns = [(table.name, table.columns) for table in self._tables]
+        self.extractor = ResultExtractor(query.name, results_schema(columns))
+
+    def begin(
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any]
+    ) -> list[tuple[Listener, list[Any]]]:
+        """See `Hearing.begin`."""
+        # The end first: what is published between the two reads has been counted in, and is known by its step.
+        end = log.end()
+        held, step = pair_rows(log, home_of(self._query.select), self._tables)
+        found = joined_rows(self._query, self._tables, held, numbers, parameters)
+        start = Position(end, mark=step)
+        return [(ResultListener(start), [*current_changes(found[number], start)]) for number in numbers]
+
+    def resume(
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+    ) -> list[Listener]:
+        """See `Hearing.resume`."""
+        return [ResultListener(position) for _ in numbers]
+
+    def change(self, what: Mapping[str, Any], position: Position) -> RowChange:
+        """See `Hearing.change`."""
+        return row_change(what, position)
+
+
+def pair_rows(log: Log, home: str, tables: Sequence[CreateTable]) -> tuple[list[list[Row]], int]:
+    """The current rows of the tables of a pair, each table's by key, and the step that this is."""
+    held: dict[str, tuple[int, bytes | None]] = {}
+    for entry in log.read(rows_topic(home)):
+        batch = rows.unpack(entry.payload)
+        columns = (batch.column(name).to_pylist() for name in ("key", "version", "body"))
+        held.update({key: (version, body) for key, version, body in zip(*columns, strict=True)})
+    step = max((version for version, _ in held.values()), default=0)
+    found = []
+    for table in tables:
+        own = sorted((key, body) for key, (_, body) in held.items() if body and key.startswith(row_key(table.name, "")))
+        found.append([read_row(table.columns, body) for _, body in own])
+    return found, step
+
+
+def joined_rows(
+    query: CreateQuery,
+    tables: tuple[CreateTable, CreateTable],
+    held: Sequence[Sequence[Row]],
+    numbers: Sequence[int],
+    parameters: Mapping[str, Any],
+) -> dict[int, list[Row]]:
+    """Subscription → the result rows that it has, by the rows of the first table and then of the second."""
+    joining = Joining(query, *tables)
+    core = joining.core()
+    ids, first = np.unique(np.array(numbers, np.int64), return_index=True)
+    core.add_many(ids, *joining.ends(len(ids), {name: values[first] for name, values in parameters.items()}))
+    core.store(*(_stored(joining, side, table, held[side]) for side, table in enumerate(tables)))
+    told = core.results()
+    order = np.lexsort((told.s, told.r))
+    names = [[f"{table.name}.{column.name}" for column in table.columns] for table in tables]
+    found: dict[int, list[Row]] = {number: [] for number in numbers}
+    for number, r, s in zip(told.query[order].tolist(), told.r[order].tolist(), told.s[order].tolist(), strict=True):
+        both = ((held[0][r], names[0]), (held[1][s], names[1]))
+        found[number].append({name: value for row, own in both for name, value in zip(own, row.values(), strict=True)})
+    return found
+
+
+def _stored(joining: Joining, side: int, table: CreateTable, held: Sequence[Row]) -> Touched:
+    """Rows of a table as they are stored, under their places."""
+    n = len(held)
+    columns = {c.name: np.array([row[c.name] for row in held], DTYPES[c.type]) for c in table.columns}
+    values = joining.values(side, columns, np.ones(n, np.bool_))
+    return Touched(np.arange(n), np.full(n, BEFORE), np.full(n, NEVER), values)

@@ -1,0 +1,198 @@
+"""Select joins and band joins over two tables: result rows as they appear and as they are retracted.
+
+One core a template holds all subscriptions and the rows of both tables (`specs/5-joins.md`); a batch of changes costs
+two probes of it, whatever the moments in it. What is said depends on the subscriptions, the rows and the changes alone,
+so the core is made anew from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.joins import BEFORE, NEVER, Told, Touched, stabbing_partition
+from tolerant.kernels.compiled import compiled
+from tolerant.relations import Subscriptions
+from tolerant.spark.kinds.sides import PairSide, SideChanges, Sides
+from tolerant.sql import CreateQuery
+from tolerant.sql.joining import Joining
+from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect
+from tolerant.sql.templates import parameter_types
+from tolerant.transport.results import results_batch, results_topic
+from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
+
+Integers = NDArray[np.int64]
+
+_COUNTED = ("rows", "appeared", "retracted")
+
+
+class Joins:
+    """One join query: a template with its subscriptions, or without parameters one for all."""
+
+    tally = "results"
+
+    def __init__(self, query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None = None) -> None:
+        select = query.select
+        assert isinstance(select, EqualityJoinSelect | BandJoinSelect)
+        self.query = query
+        self._turned = sides[0].table.name != select.left  # the pair's order is that of names
+        self._sides: Sides = (sides[1], sides[0]) if self._turned else sides
+        tables = [side.table for side in self._sides]
+        self._tables = [(table.name, table.columns) for table in tables]
+        self._types = parameter_types(query, tables)
+        self.subscriptions = Subscriptions(self._types) if state is None else Subscriptions.load(self._types, state)
+        if state is None and not query.parameters:
+            self.subscriptions.add_many(subscription_ids({}), {})
+        self._counts = np.zeros(len(_COUNTED), np.int64) if state is None else state["counts"].copy()
+        self._joining = Joining(query, *tables)
+        self._core = self._joining.core()
+        self._listen(self.subscriptions.ids(), self.subscriptions.columns())
+        self._core.store(*(self._held(place) for place in (0, 1)))
+
+    @classmethod
+    def over(cls, query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None) -> Joins:
+        """A new query over the rows that there are, or the one whose subscriptions were these."""
+        return cls(query, sides, state)
+
+    def __len__(self) -> int:
+        return len(self.subscriptions)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The subscriptions, and what was counted."""
+        return {**self.subscriptions.state(), "counts": self._counts.copy()}
+
+    def figures(self) -> dict[str, int]:
+        """Rows that came or went, results of single subscriptions that appeared and that were retracted, and how many
+        groups of subscriptions share a point: what a row costs grows with these.
+        """
+        last = self._ends(self.subscriptions.ids(), self.subscriptions.columns())[-2:]
+        groups = len(stabbing_partition(*last)[1])
+        return dict(zip(_COUNTED, self._counts.tolist(), strict=True)) | {"groups": groups}
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Subscribe and unsubscribe, in the order of the rows.
+
+        Raises:
+            ValueError: the rows are not those of this template.
+        """
+        joining, ids, columns = read_subscription_rows(batch, self._types)
+        self._ends(ids[joining], {name: column[joining] for name, column in columns.items()})  # all can be used
+        edges = np.flatnonzero(np.diff(joining.astype(np.int8))) + 1
+        for run in np.split(np.arange(len(ids)), edges):
+            given = {name: column[run] for name, column in columns.items()}
+            if len(run) and joining[run[0]]:
+                new = self.subscriptions.add_many(ids[run], given)
+                self._listen(ids[run][new], {name: column[new] for name, column in given.items()})
+            elif len(run):
+                there = self.subscriptions.remove_many(ids[run])
+                self._core.remove_many(ids[run][there])
+
+    def say(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
+        """The result rows that the changes make and unmake."""
+        left, right = (changes[1], changes[0]) if self._turned else changes
+        told = self._core.change(self._touched(0, left), self._touched(1, right))
+        for place, side in enumerate((left, right)):
+            gone = ~side.changes.insert
+            self._joining.drop(place, {name: column[gone] for name, column in side.changes.columns.items()})
+        appeared = int(np.count_nonzero(told.sign > 0))
+        self._counts += (len(left) + len(right), appeared, len(told.sign) - appeared)
+        return [(results_topic(self.query.name), self._results(told, left, right))] if len(told.sign) else []
+
+    def _listen(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
+        if len(ids):
+            self._core.add_many(ids, *self._ends(ids, columns))
+
+    def _ends(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64], ...]:
+        return self._joining.ends(len(ids), columns)
+
+    def _held(self, place: int) -> Touched:
+        """The rows that a table has now."""
+        side = self._sides[place]
+        rows = side.numbers.of(side.relation.keys())
+        values = self._joining.values(place, side.relation.rows(), np.ones(len(rows), np.bool_))
+        return Touched(rows, np.full(len(rows), BEFORE), np.full(len(rows), NEVER), values)
+
+    def _touched(self, place: int, side: SideChanges) -> Touched:
+        """The rows that come and go, with when: a moment is the time of its transaction."""
+        insert, at = side.changes.insert, side.changes.at
+        rows, first = np.unique(side.rows, return_index=True)
+        comes, goes = np.full(len(rows), BEFORE), np.full(len(rows), NEVER)
+        comes[np.searchsorted(rows, side.rows[insert])] = at[insert]
+        goes[np.searchsorted(rows, side.rows[~insert])] = at[~insert]
+        columns = {name: column[first] for name, column in side.changes.columns.items()}
+        return Touched(rows, comes, goes, self._joining.values(place, columns, comes > BEFORE))
+
+    def _results(self, told: Told, left: SideChanges, right: SideChanges) -> pa.RecordBatch:
+        """One row for each result row and moment, with its subscriptions."""
+        moments, steps = _last_steps(left, right)
+        bounds, order = grouped(np.searchsorted(moments, told.moment), told)
+        chosen = order[bounds[:-1]]
+        subscriptions = told.query[order]
+        sort_parts(subscriptions, bounds)
+        columns: dict[str, NDArray[Any]] = {}
+        for side, changes, rows in zip(self._sides, (left, right), (told.r[chosen], told.s[chosen]), strict=True):
+            found = _rows_of(side, changes, rows)
+            columns |= {f"{side.table.name}.{name}": column for name, column in found.items()}
+        at = told.moment[chosen]
+        return results_batch(
+            self._tables,
+            insert=told.sign[chosen] > 0,
+            at=at,
+            steps=steps[np.searchsorted(moments, at)],
+            bounds=bounds,
+            subscriptions=subscriptions,
+            columns=columns,
+        )
+
+
+def _last_steps(*sides: SideChanges) -> tuple[Integers, Integers]:
+    """The moments of the changes, and the last step of each."""
+    at = np.concatenate([side.changes.at for side in sides])
+    steps = np.concatenate([side.steps for side in sides])
+    order = np.lexsort((steps, at))
+    last = np.append(np.diff(at[order]) != 0, True)
+    return at[order][last], steps[order][last]
+
+
+def grouped(moments: Integers, told: Told) -> tuple[Integers, Integers]:
+    """An order of what is told: by moment, retracted first, then by the rows. (Where each result row's part of it
+    begins, with the end of all; the order.)
+    """
+    sizes = tuple(int(column.max()) + 1 for column in (told.r, told.s))
+    if (int(moments.max()) + 1) * 2 * sizes[0] * sizes[1] < 1 << 62:
+        key = ((moments * 2 + (told.sign > 0)) * sizes[0] + told.r) * sizes[1] + told.s
+        order = np.argsort(key)
+        begins = np.diff(key[order]) != 0
+    else:
+        order = np.lexsort((told.s, told.r, told.sign, moments))
+        begins = np.zeros(len(order) - 1, np.bool_)
+        for column in (told.s, told.r, told.sign, moments):
+            begins |= np.diff(column[order]) != 0
+    return np.concatenate([[0], np.flatnonzero(begins) + 1, [len(order)]]), order
+
+
+@compiled
+def sort_parts(values: Integers, bounds: Integers) -> None:
+    """Sort each part of the values, in place."""
+    for part in range(len(bounds) - 1):
+        if bounds[part + 1] - bounds[part] > 1:
+            values[bounds[part] : bounds[part + 1]].sort()
+
+
+def _rows_of(side: PairSide, changes: SideChanges, rows: Integers) -> dict[str, NDArray[Any]]:
+    """The columns of rows of a table by their numbers: those that changed, and others that are there."""
+    wanted, back = np.unique(rows, return_inverse=True)
+    numbers, first = np.unique(changes.rows, return_index=True)
+    is_changed = np.isin(wanted, numbers)
+    places = first[np.searchsorted(numbers, wanted[is_changed])]
+    others = side.relation.of(side.numbers.keys(wanted[~is_changed]))
+    found = {}
+    for name, column in others.items():
+        values = np.empty(len(wanted), column.dtype)
+        values[is_changed], values[~is_changed] = changes.changes.columns[name][places], column
+        found[name] = values[back]
+    return found

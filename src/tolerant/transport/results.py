@@ -1,0 +1,69 @@
+"""What a pipeline over two tables says of a join: result rows that appear and that are retracted, in `answers.<query>`.
+
+A result row stands once, with all subscriptions that it came to or went from at that moment; those of one `at` are one
+transaction, and have one `step`, the last of its changes. A transaction is never in two entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.streams import Column
+from tolerant.transport.changes import ARROW, DELETE, INSERT
+
+Tables = Sequence[tuple[str, Sequence[Column]]]
+"""Names and columns of the tables that are joined, in the order in which the statement has them."""
+
+_KINDS = pa.array([DELETE, INSERT], pa.string())
+_COMMON = [
+    ("kind", pa.dictionary(pa.int32(), pa.string())),  # insert, delete
+    ("at", pa.int64()),
+    ("step", pa.int64()),
+    ("subscriptions", pa.list_(pa.int64())),
+]
+
+
+def results_topic(query: str) -> str:
+    """The topic of a query's result rows."""
+    return f"answers.{query}"
+
+
+def result_columns(tables: Tables) -> dict[str, str]:
+    """The columns of a result row, name → SQL type: each with its table's name before it.
+
+    >>> result_columns([("orders", [Column("id", "INT")]), ("lines", [Column("id", "BIGINT")])])
+    {'orders.id': 'INT', 'lines.id': 'BIGINT'}
+    """
+    return {f"{name}.{column.name}": column.type for name, columns in tables for column in columns}
+
+
+def results_schema(tables: Tables) -> pa.Schema:
+    """The columns of `answers.<query>` for a join of these tables."""
+    own = ((f"row.{name}", ARROW[type_name]) for name, type_name in result_columns(tables).items())
+    return pa.schema([*_COMMON, *own])
+
+
+def results_batch(
+    tables: Tables,
+    *,
+    insert: NDArray[np.bool_],
+    at: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    subscriptions: NDArray[np.int64],
+    columns: Mapping[str, NDArray[Any]],
+) -> pa.RecordBatch:
+    """n result rows: row i is for `subscriptions[bounds[i]:bounds[i + 1]]`; `columns` are those of `result_columns`."""
+    arrays = [
+        pa.DictionaryArray.from_arrays(pa.array(insert.astype(np.int32)), _KINDS),
+        pa.array(at),
+        pa.array(steps),
+        pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(subscriptions)),
+        *(pa.array(columns[name], ARROW[type_name]) for name, type_name in result_columns(tables).items()),
+    ]
+    return pa.record_batch(arrays, schema=results_schema(tables))
