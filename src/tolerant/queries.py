@@ -66,6 +66,9 @@ class Answer:
 
     A *settled* answer (neither stale nor settling) claims low ≤ truth(at) ≤ high and high − low ≤ 2·within. An end
     that is not known is None; so is everything where there is nothing to aggregate (SQL's NULL).
+
+    Over a stream that is polled it claims so a fraction `fidelity` of the time, and `delivered` is the fraction so far,
+    as far as pulls tell (None before that can be told). Elsewhere both are None: it always holds.
     """
 
     query: str
@@ -76,6 +79,8 @@ class Answer:
     group: str = ""
     stale: bool = False
     settling: bool = False
+    fidelity: float | None = None
+    delivered: float | None = None
 
     @property
     def settled(self) -> bool:

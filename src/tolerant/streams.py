@@ -12,6 +12,9 @@ KeyPart: TypeAlias = str | int | float | bool
 SECOND = 1_000_000
 """Microseconds in a second: every time and duration in Tolerant is an integer number of microseconds."""
 
+CHOOSERS = ("risk", "max", "positive-negative", "per-item", "all", "every-tick")
+"""The ways in which a polled stream can choose what to ask for."""
+
 POLICIES = ("exact", "uniform", "adaptive", "predictive")
 """The filter policies that a stream can be run with."""
 
@@ -24,6 +27,10 @@ class StreamOptions:
     after its event time. `lease`: how long a silent source is trusted. `shrink`: how much of its width a filter
     gives up at each boundary. `shards` and `shard`: how many shards, and by which key column. `retention`: how long
     rows are kept.
+
+    Of a stream that is polled: `path`: where the value stands in the JSON answer. `batch`: items that may share a
+    request. `at_once` and `per_second`: requests to a server, at most (0: any number). `timeout`: how long one may
+    take. `max_interval`: ticks after which an item is asked for in any case. `chooser`: how the items are chosen.
     """
 
     tick: int = SECOND
@@ -35,6 +42,13 @@ class StreamOptions:
     shards: int = 1
     shard: str | None = None
     retention: int = 24 * 3600 * SECOND
+    path: str = "$"
+    batch: int = 1
+    at_once: int = 8
+    per_second: float = 0.0
+    timeout: int = 5 * SECOND
+    max_interval: int = 60
+    chooser: str = "risk"
 
     @property
     def boundary(self) -> int:
@@ -59,6 +73,11 @@ class Stream:
     key: tuple[str, ...]
     uri: str | None = None
     options: StreamOptions = field(default_factory=StreamOptions)
+
+    @property
+    def polled(self) -> bool:
+        """Whether its values are asked for at a web server."""
+        return self.uri is not None and self.uri.startswith(("http://", "https://"))
 
     @property
     def value(self) -> str:

@@ -12,6 +12,7 @@ from tolerant.cli.agent import agent
 from tolerant.cli.dead import dead
 from tolerant.cli.demo import demo
 from tolerant.cli.explain import explain
+from tolerant.cli.poll import poll
 from tolerant.cli.replay import replay
 from tolerant.cli.reporting import reported
 from tolerant.cli.reproduce import reproduce
@@ -22,7 +23,7 @@ from tolerant.cli.watch import watch
 
 __all__ = ["app", "main"]
 
-COMMANDS = (run, sql, status, watch, explain, demo, replay, agent, dead, reproduce)
+COMMANDS = (run, sql, status, watch, explain, demo, replay, poll, agent, dead, reproduce)
 
 app = typer.Typer(
     name="tolerant",

@@ -11,13 +11,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tolerant.cli.explain_polled import PolledExplanation, explain_polled, show_polled
 from tolerant.cli.figures import StreamFigures, stream_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError
 from tolerant.client import standing
 from tolerant.filters.view import FACTORS
-from tolerant.spark.kinds.membership import Keys, members
 from tolerant.sql import AggregateSelect, Catalogue
+from tolerant.sql.membership import Keys, members
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Log
 
@@ -72,18 +73,23 @@ def explain(
         explanation = explained(with_log, query)
     finally:
         with_log.close()
+    if isinstance(explanation, PolledExplanation):
+        typer.echo(json.dumps(asdict(explanation))) if as_json else show_polled(explanation)
+        return
     if as_json:
         typer.echo(json.dumps(asdict(explanation)))
     else:
         _show(explanation)
 
 
-def explained(log: Log, name: str) -> Explanation:
+def explained(log: Log, name: str) -> Explanation | PolledExplanation:
     """The explanation of a query, from what its pipeline last said about itself."""
     stream, select = _find(standing(log), name)
     figures = stream_figures(log, stream.name)
     if figures is None:
         raise CommandError(f"no pipeline has said anything about stream {stream.name} yet; is `tolerant run` running?")
+    if stream.polled:
+        return explain_polled(name, stream, select, figures)
     shares = sorted(_shares(figures, stream, select), key=lambda share: (-share.updates_per_second, share.item))
     return Explanation(
         query=name,

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tolerant.client import standing
 from tolerant.filters.view import FACTORS
-from tolerant.spark.kinds.membership import Keys, members
 from tolerant.sql import AggregateSelect
+from tolerant.sql.membership import Keys, members
+from tolerant.sql.naming import named_items
 from tolerant.streams import SECOND
 from tolerant.transport import Log, rows
 
@@ -46,6 +49,8 @@ class StreamFigures:
     stream: str
     summaries: tuple[Mapping[str, Any], ...]
     items: Items
+    pulled: pa.RecordBatch | None = None
+    """Of a polled stream: its items, with the columns that `spark.kinds.polled_saying` gives them."""
 
     def total(self, name: str) -> int:
         """A count, over all shards."""
@@ -69,6 +74,7 @@ class Messages:
     items: int
     per_second: float
     unfiltered: float
+    what: str = "updates"
 
     @property
     def saved(self) -> float:
@@ -78,8 +84,9 @@ class Messages:
     def text(self) -> str:
         """The figures in a sentence."""
         return (
-            f"{self.per_second:,.2f} updates a second from {self.items:,} items; "
-            f"every reading sent would be {self.unfiltered:,.0f}: {self.saved:.1%} saved"
+            f"{self.per_second:,.2f} {self.what} a second from {self.items:,} items; "
+            f"every reading {'pulled' if self.what == 'pulls' else 'sent'} would be {self.unfiltered:,.0f}: "
+            f"{self.saved:.1%} saved"
         )
 
 
@@ -93,7 +100,8 @@ def stream_figures(log: Log, stream: str) -> StreamFigures | None:
     summaries = tuple(json.loads(body) for key, body in sorted(held.items()) if key.startswith("summary/"))
     if not summaries:
         return None
-    return StreamFigures(stream, summaries, _items(held))
+    pulled = held.get("polled/0")
+    return StreamFigures(stream, summaries, _items(held), None if pulled is None else rows.unpack(pulled))
 
 
 def table_figures(log: Log, table: str) -> dict[str, Any] | None:
@@ -114,6 +122,13 @@ def messages(items: Items, chosen: NDArray[np.bool_], tick: int) -> Messages:
     return Messages(count, float(items.updates_per_second[chosen].sum()), count * SECOND / tick)
 
 
+def pull_figures(pulled: pa.RecordBatch | None, tick: int) -> Messages:
+    """The figures of items of a polled stream."""
+    count = 0 if pulled is None else len(pulled)
+    per_second = float(pc.sum(pulled.column("pulls_per_second")).as_py() or 0.0) if pulled is not None else 0.0
+    return Messages(count, per_second, count * SECOND / tick, "pulls")
+
+
 def query_messages(log: Log, query: str) -> Messages | None:
     """The figures of a query's items; None: there is no such query, or nothing is known about its stream yet."""
     catalogue = standing(log)
@@ -124,10 +139,16 @@ def query_messages(log: Log, query: str) -> Messages | None:
     figures = stream_figures(log, stream.name)
     if figures is None:
         return None
+    if stream.polled:
+        return pull_figures(_of_query(figures.pulled, named_items(found.select, stream)), stream.options.tick)
     chosen = np.zeros(len(figures.items), bool)
     for weights in members(found.select, Keys(stream, figures.items.key)).values():
         chosen[list(weights)] = True
     return messages(figures.items, chosen, stream.options.tick)
+
+
+def _of_query(pulled: pa.RecordBatch | None, items: list[str]) -> pa.RecordBatch | None:
+    return None if pulled is None else pulled.filter(pc.is_in(pulled.column("key"), value_set=pa.array(items)))
 
 
 def _items(held: Mapping[str, bytes]) -> Items:

@@ -12,7 +12,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tolerant.cli.figures import Messages, StreamFigures, messages, stream_figures, streams_with_figures, table_figures
+from tolerant.cli.figures import (
+    Messages,
+    StreamFigures,
+    messages,
+    pull_figures,
+    stream_figures,
+    streams_with_figures,
+    table_figures,
+)
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.client import standing
 from tolerant.sql import home_of
@@ -96,6 +104,8 @@ def _record(figures: StreamFigures | None, stream: Stream | None) -> dict[str, o
 
 def _rates(figures: StreamFigures, stream: Stream | None) -> Messages:
     tick = stream.options.tick if stream else SECOND
+    if figures.pulled is not None:
+        return pull_figures(figures.pulled, tick)
     return messages(figures.items, np.ones(len(figures.items), bool), tick)
 
 
@@ -107,6 +117,9 @@ def _show(console: Console, figures: StreamFigures, stream: Stream | None) -> No
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in figures.messages.items())
     console.print(f"  {sum(figures.messages.values()):,} messages ({kinds}), {figures.total('bytes') / 1e6:,.2f} MB")
     console.print(f"  now {_rates(figures, stream).text()}")
+    if figures.pulled is not None:
+        kinds = ", ".join(f"{figures.total(kind):,} {kind}" for kind in ("values", "unchanged", "failed"))
+        console.print(f"  pulls: {kinds}")
     console.print(
         f"  {figures.total('late'):,} late rows, {figures.total('dead'):,} dead (`tolerant dead {figures.stream}`)"
     )
@@ -131,7 +144,9 @@ def _show_sources(console: Console, figures: StreamFigures) -> None:
 
 
 def _show_queries(console: Console, figures: StreamFigures) -> None:
-    table = Table("query", "within", "groups", "items", "fidelity lost", "state")
+    polled = figures.pulled is not None
+    lost = ("fidelity", "delivered") if polled else ("fidelity lost",)
+    table = Table("query", "within", "groups", "items", *lost, "state")
     for summary in figures.summaries:
         for name, query in summary["queries"].items():
             flags = [f"{query[flag]} {flag}" for flag in ("stale", "settling") if query[flag]]
@@ -140,11 +155,17 @@ def _show_queries(console: Console, figures: StreamFigures) -> None:
                 f"{query['within']:g}",
                 f"{query['groups']:,}",
                 f"{query['items']:,}",
-                f"{query['late_us'] / SECOND:.2f} s",
+                *(_fidelity(query) if polled else (f"{query['late_us'] / SECOND:.2f} s",)),
                 ", ".join(flags) or "settled",
             )
     if table.row_count:
         console.print(table)
+
+
+def _fidelity(query: dict[str, Any]) -> tuple[str, str]:
+    """Asked for, and delivered so far by the worst group."""
+    delivered = query["delivered"]
+    return f"{query['fidelity']:.4g}", "–" if delivered is None else f"{delivered:.4f}"
 
 
 def _moment(at: int) -> str:

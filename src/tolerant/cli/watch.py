@@ -27,6 +27,8 @@ from tolerant.transport import Log
 from tolerant.transport.log import START
 
 FIELDS = ("query", "group", "at", "low", "value", "high", "stale", "settling")
+OF_POLLED = ("fidelity", "delivered")
+"""Further fields of answers over polled streams."""
 REFRESH = 0.25
 """Seconds between two pictures on the terminal."""
 REFRESH_FIGURES = 2.0
@@ -117,7 +119,8 @@ def _line(change: RowChange | AnswerChange) -> tuple[str, ...]:
 
 def as_line(answer: Answer) -> str:
     """An answer as one line of JSON, the fields in their order."""
-    return json.dumps({name: getattr(answer, name) for name in FIELDS})
+    fields = FIELDS if answer.fidelity is None else FIELDS + OF_POLLED
+    return json.dumps({name: getattr(answer, name) for name in fields})
 
 
 @dataclass
@@ -150,10 +153,12 @@ def numbers(answer: Answer) -> tuple[str, str, str, str]:
 
 
 def state(answer: Answer) -> str:
-    """Whether the promise holds for an answer, in a word."""
-    if answer.settled:
-        return "settled"
-    return "stale" if answer.stale else "settling"
+    """Whether the promise holds for an answer, in a word; over a polled stream with its fidelity."""
+    word = "settled" if answer.settled else "stale" if answer.stale else "settling"
+    if answer.fidelity is None:
+        return word
+    delivered = "–" if answer.delivered is None else f"{answer.delivered:.1%}"
+    return f"{word}, {answer.fidelity:.4g} of the time (so far {delivered})"
 
 
 def _show(query: str, log: Log, answers: Iterator[Answer], over: Callable[[], bool]) -> None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tolerant.demo.audit import Series
 from tolerant.filters import simulate
 from tolerant.queries import Aggregate
-from tolerant.spark.kinds.membership import Keys, members
 from tolerant.sql import AggregateSelect, CreateQuery
+from tolerant.sql.membership import Keys, members
 from tolerant.streams import Stream
 from tolerant.traces import Trace
 from tolerant.transport import Log, rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tolerant.polling.arrays import COUNT, MIN, Floats, Links, Records
+from tolerant.polling.arrays import COUNT, MIN, Floats, Links, Record, Records
 from tolerant.polling.forecasts import foretold
 from tolerant.queries import Aggregate
 
@@ -31,12 +31,12 @@ class PolledAnswer:
 
     @classmethod
     def of(
-        cls, queries: Sequence[Aggregate], table: Records, links: Links, items: Records, now: int, stale: int
+        cls, queries: Sequence[tuple[Aggregate, Record]], links: Links, items: Records, now: int, stale: int
     ) -> list[PolledAnswer]:
-        """The answers of all queries whose items all have a value."""
+        """The answers of those of the queries, each with its record, whose items all have a value."""
         shown = values_of(items, now)
         answers = []
-        for query, record in zip(queries, table, strict=True):
+        for query, record in queries:
             span = slice(int(record["start"]), int(record["stop"]))
             members = links.items[span]
             last = items["last"][members]

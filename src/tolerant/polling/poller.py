@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,10 @@ class Poller:
     def items(self) -> list[str]:
         """The items that some query refers to."""
         return list(self._index)
+
+    def __contains__(self, item: str) -> bool:
+        """Whether some query refers to the item."""
+        return item in self._index
 
     def held(self, item: str) -> tuple[float, int] | None:
         """The value last pulled and its tick; None before the first pull."""
@@ -242,15 +246,49 @@ class Poller:
                 listed.append(answer)
         return listed
 
-    def current(self, at: int | None = None) -> list[PolledAnswer]:
-        """What every query is thought to be now; one with an item that was never pulled is left out."""
+    def current(self, at: int | None = None, only: Collection[str] | None = None) -> list[PolledAnswer]:
+        """What every query is thought to be now; one with an item that was never pulled is left out.
+
+        only: names of queries; default: all.
+        """
         if self._now is None:
             return []
         now = self._now if at is None else max(int(at), self._now)
-        stale = 2 * self.options.max_interval
-        return PolledAnswer.of(self.queries, self._table, self._links, self._items, now, stale)
+        names = self._queries if only is None else only
+        listed = [(self._queries[name], self._table[self._places[name]]) for name in names]
+        return PolledAnswer.of(listed, self._links, self._items, now, self._stale)
+
+    @property
+    def _stale(self) -> int:
+        """Ticks after which a value is too old to answer with."""
+        return 2 * self.options.max_interval
+
+    def overdue(self) -> frozenset[str]:
+        """The items whose values are too old to answer with, by now."""
+        last = self._items["last"]
+        old = (last >= 0) & ((self._now or 0) - last > self._stale)
+        if not old.any():
+            return frozenset()
+        return frozenset(name for name, i in self._index.items() if old[i])
+
+    def figures(self) -> dict[str, NDArray[Any]]:
+        """What is known of each item, in the order of `items`: its value (NaN before the first pull), the tick of its
+        last pull (−1), how many there were, the variance of its change a tick, and failures in a row.
+        """
+        found = {name: self._items[name].copy() for name in ("value", "last", "pulls", "variance", "failures")}
+        found["value"][found["last"] < 0] = np.nan
+        return found
 
     # -- queries that come and go -----------------------------------------------------------------------------------
+
+    def rearrange(self, queries: Iterable[Aggregate], servers: Mapping[str, str] | None = None) -> None:
+        """Have these queries and no others, at once; everything known of those that stay, and of their items, is kept.
+
+        servers: from items to servers; default: as they are.
+        """
+        if servers is not None:
+            self.options = replace(self.options, servers=servers)
+        self._arrange(list(queries))
 
     def add(self, query: Aggregate) -> None:
         """Take on another query; items that are new are asked for at the next `due`."""
@@ -284,7 +322,7 @@ class Poller:
         if (query.fn, query.within, query.fidelity) == (old.fn, old.within, old.fidelity) and (
             coefficients(query).keys() == coefficients(old).keys()
         ):
-            record = self._table[list(self._queries).index(query.name)]
+            record = self._table[self._places[query.name]]
             self._links.weights[record["start"] : record["stop"]] = list(coefficients(query).values())
             self._queries[query.name] = query
             self._weigh(record)
@@ -329,6 +367,7 @@ class Poller:
                 (index, queries, table, rows, items, chains, window, together),
             )  # fmt: skip
         self._index, self._queries = index, {query.name: query for query in queries}
+        self._places = {query.name: place for place, query in enumerate(queries)}
         self._table, self._links, self._rows, self._items, self._chains = table, links, rows, items, chains
         self._window, self._together, self._servers = window, together, servers
         self._said = {name: value for name, value in self._said.items() if name in self._queries}
@@ -398,6 +437,7 @@ class Poller:
         poller.load(*unpack(saved))
         return poller
 
+    _places: dict[str, int]
     _table: Records
     _links: Links
     _rows: Rows

@@ -7,7 +7,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-from tolerant.sql import CreateStream, CreateTable, Pair, encode
+from tolerant.sql import CreateStream, CreateTable, Pair, decode, encode
 from tolerant.streams import Stream
 
 
@@ -19,7 +19,7 @@ def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair) -> str:
     file, definition = folder / "tolerant.json", _definition(relation)
     if file.exists():
         held = json.loads(file.read_text())
-        if held["stream"] == definition:
+        if _same(held["stream"], definition):
             return str(held["checkpoint"])
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,3 +34,11 @@ def _definition(relation: Stream | CreateTable | Pair) -> str:
     if isinstance(relation, Pair):
         return "\n".join(map(encode, relation.tables))
     return encode(CreateStream(relation) if isinstance(relation, Stream) else relation)
+
+
+def _same(held: str, definition: str) -> bool:
+    """Whether a definition that was kept, perhaps by a release that knew fewer options, says the same."""
+    try:
+        return [decode(line) for line in held.splitlines()] == [decode(line) for line in definition.splitlines()]
+    except ValueError:
+        return False

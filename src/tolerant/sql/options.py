@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import fields
 
 from tolerant.sql.durations import LONGEST, duration_text, read_duration
 from tolerant.sql.errors import StatementError
-from tolerant.streams import POLICIES, Stream, StreamOptions
+from tolerant.streams import CHOOSERS, POLICIES, Stream, StreamOptions
 
 NAMES = tuple(field.name for field in fields(StreamOptions))
 """The options that a stream has."""
 
-_DURATIONS = ("tick", "latency", "lease", "retention")
-_WHOLE = ("period", "shards")
+_DURATIONS = ("tick", "latency", "lease", "retention", "timeout")
+_WHOLE = ("period", "shards", "batch", "at_once", "max_interval")
+_NUMBERS = ("shrink", "per_second")
+_POLLED = ("path", "batch", "at_once", "per_second", "timeout", "max_interval", "chooser")
+_NOT_POLLED = ("shrink", "policy", "shards", "shard")
 
 
 def read_option(name: str, value: str | int | float) -> str | int | float:
@@ -31,11 +36,11 @@ def read_option(name: str, value: str | int | float) -> str | int | float:
             raise StatementError(f"option {name}: {error}", expected="a duration", found=repr(value)) from None
     if name in _WHOLE and not isinstance(value, int):
         raise _wrong(name, "a whole number", value)
-    if name == "shrink" and isinstance(value, str):
+    if name in _NUMBERS and isinstance(value, str):
         raise _wrong(name, "a number", value)
-    if name in ("policy", "shard") and not isinstance(value, str):
+    if name in ("policy", "shard", "path", "chooser") and not isinstance(value, str):
         raise _wrong(name, "a name", value)
-    return float(value) if name == "shrink" else value
+    return float(value) if name in _NUMBERS else value
 
 
 def check_options(stream: Stream) -> None:
@@ -52,17 +57,57 @@ def check_options(stream: Stream) -> None:
         ("shards", "a whole number, at least 1", lambda: options.shards >= 1),
         ("shard", f"a key column ({', '.join(stream.key)})", lambda: options.shard in (None, *stream.key)),
         ("retention", "a duration, more than nothing", lambda: 0 < options.retention <= LONGEST),
+        ("path", "a JSON path, which begins with $", lambda: options.path.startswith("$")),
+        ("batch", "a whole number, at least 1", lambda: options.batch >= 1),
+        ("at_once", "a whole number, at least 1", lambda: options.at_once >= 1),
+        ("per_second", "a number, 0 (any number) or more", lambda: 0 <= options.per_second < math.inf),
+        ("timeout", "a duration, more than nothing", lambda: 0 < options.timeout <= LONGEST),
+        ("max_interval", "a whole number of ticks, at least 1", lambda: options.max_interval >= 1),
+        ("chooser", f"one of {', '.join(CHOOSERS)}", lambda: options.chooser in CHOOSERS),
     ]
     for name, what, holds in rules:
         if not holds():
             value = getattr(options, name)
             raise _wrong(name, what, duration_text(value) if name in _DURATIONS else value)
+    _check_feeding(stream)
     if options.shards > 1 and options.shard is None:
         raise StatementError(
             f"option shards = {options.shards} needs option shard, a key column ({', '.join(stream.key)})",
             expected=f"shard = one of {', '.join(stream.key)}",
             hint="rows go to a shard by that column; a query must group by it or pin it",
             about=("WITH", "shards"),
+        )
+
+
+def _check_feeding(stream: Stream) -> None:
+    """Refuse what makes no sense for the way in which the stream gets its values."""
+    usual, options = StreamOptions(), stream.options
+    for name in _NOT_POLLED if stream.polled else _POLLED:
+        if getattr(options, name) != getattr(usual, name):
+            what = "streams that edge sources feed" if stream.polled else "streams that are polled, FROM 'http://…'"
+            raise StatementError(f"option {name} is for {what}", found=name, about=("WITH", name))
+    if stream.polled:
+        _check_address(stream, stream.uri or "")
+
+
+def _check_address(stream: Stream, uri: str) -> None:
+    """An item's address says its whole key, or each column of it; the answer to several items says whose is what."""
+    places = set(re.findall(r"\{(\w+)\}", uri))
+    wanted = "{key} or " + " and ".join(f"{{{column}}}" for column in stream.key)
+    if places != {"key"} and places != set(stream.key):
+        raise StatementError(
+            f"an item's address has places for its key: expected {wanted} in {uri!r}",
+            expected=wanted,
+            found=", ".join(f"{{{place}}}" for place in sorted(places)) or "none",
+            about=("FROM",),
+        )
+    batch, path = stream.options.batch, stream.options.path
+    if batch > 1 and (len(places) > 1 or f"{{{min(places)}}}" not in path):
+        raise StatementError(
+            f"with batch = {batch} the path says whose value it is: expected {{{min(places)}}} in it, found {path!r}",
+            expected=f"$.{{{min(places)}}}",
+            found=repr(path),
+            about=("WITH", "batch"),
         )
 
 

@@ -186,6 +186,13 @@ def _options(stream: Stream) -> str:
         "shards": str(options.shards),
         "shard": "" if options.shard is None else quoted(options.shard),
         "retention": constant(duration_text(options.retention)),
+        "path": constant(options.path),
+        "batch": str(options.batch),
+        "at_once": str(options.at_once),
+        "per_second": number(options.per_second),
+        "timeout": constant(duration_text(options.timeout)),
+        "max_interval": str(options.max_interval),
+        "chooser": constant(options.chooser),
     }
     given = [f"{name} = {text}" for name, text in texts.items() if getattr(options, name) != getattr(usual, name)]
     return f" WITH ({', '.join(given)})" if given else ""

@@ -18,8 +18,10 @@ from tolerant.edge.polling.endpoint import Ask, Endpoint
 from tolerant.edge.polling.hosts import Host, Limits
 from tolerant.edge.polling.http_poller import Counts, HttpPoller
 from tolerant.edge.polling.jsonpath import JsonPath
-from tolerant.edge.polling.outcomes import Failed, Pull, Suspended, Unchanged, Values
+from tolerant.edge.polling.outcomes import Failed, Suspended, Unchanged, Values
 from tolerant.edge.polling.sinks import LogSink, MemorySink, PullSink, replay_pulls
+from tolerant.edge.polling.stream_poller import StreamPoller
+from tolerant.transport.pulls import Pull
 
 __all__ = [
     "Ask",
@@ -34,6 +36,7 @@ __all__ = [
     "MemorySink",
     "Pull",
     "PullSink",
+    "StreamPoller",
     "Suspended",
     "Unchanged",
     "Values",

@@ -15,11 +15,15 @@ import aiohttp
 from tolerant.edge.polling.endpoint import Ask, Endpoint
 from tolerant.edge.polling.fetching import Fetcher
 from tolerant.edge.polling.hosts import Host, Limits
-from tolerant.edge.polling.outcomes import Failed, Outcome, Pull, Suspended, Unchanged, Values
+from tolerant.edge.polling.outcomes import Failed, Outcome, Suspended, Unchanged, Values
 from tolerant.edge.polling.sinks import PullSink
 from tolerant.polling import Poller
 from tolerant.queries import Aggregate
 from tolerant.transport.common import wall_clock
+from tolerant.transport.pulls import Pull
+
+SEND_AFTER = 0.05
+"""Seconds that what came of a request waits for others, to go on in one piece."""
 
 
 @dataclass
@@ -44,7 +48,7 @@ class HttpPoller:
     endpoint: where the items are. queries: what is asked about them; or a `Poller` of one's own, for instance restored.
     sink: where pulls go. tick: seconds. limits: of every server; `hosts` has those of single ones, by
     `scheme://host:port`. clock: seconds that only grow. options: keywords of `Poller`; the chooser is "risk" if none is
-    given.
+    given. mine: which items to ask for; the others, which somebody else asks for, only count in what is decided.
 
     Requests are under way while the next ticks go on; an item is not asked for twice at a time. A pull that fails is
     tried again after 1, 2, 4, … ticks. Use it in an `async with`.
@@ -60,6 +64,7 @@ class HttpPoller:
         limits: Limits | None = None,
         hosts: dict[str, Limits] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        mine: Callable[[str], bool] | None = None,
         **options: Any,
     ) -> None:
         if not (tick > 0 and math.isfinite(tick)):
@@ -79,6 +84,9 @@ class HttpPoller:
         self._endpoint, self._sink, self._tick, self._clock = endpoint, sink, tick, clock
         self._limits, self._own_limits = limits or Limits(), dict(hosts or {})
         self._hosts: dict[str, Host] = {}
+        self._mine = mine
+        self._unsent: list[Pull] = []
+        self._sending: asyncio.Task[None] | None = None
         self._asked: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._session: aiohttp.ClientSession | None = None
@@ -98,7 +106,10 @@ class HttpPoller:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
-        self._sink.close()
+        try:
+            await self._send()
+        finally:
+            self._sink.close()
 
     async def run(self, ticks: int | None = None, first: int | None = None) -> None:
         """Go on tick by tick, for so many ticks or for ever. first: number of the first tick; default: the next one."""
@@ -121,6 +132,7 @@ class HttpPoller:
             trouble, self._trouble = self._trouble, None
             raise trouble
         due = [item for item in self.poller.due(tick) if item not in self._asked]
+        due = due if self._mine is None else [item for item in due if self._mine(item)]
         begun = []
         for ask in self._endpoint.asks(due):
             host = self._host(ask.host)
@@ -140,9 +152,38 @@ class HttpPoller:
             self._trouble = task.exception()
 
     async def drain(self) -> None:
-        """Return when no request is under way."""
+        """Return when no request is under way and the sink has taken what came of them."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await self._send()
+        except Exception as error:
+            self._trouble = error
+
+    def _hand_on(self, pulls: list[Pull]) -> None:
+        """Let the sink have these soon: one by one, a thousand of them would keep the log busy for seconds."""
+        self._unsent += pulls
+        if self._sending is None and pulls:
+            self._sending = asyncio.create_task(self._send_soon())
+
+    async def _send_soon(self) -> None:
+        await asyncio.sleep(SEND_AFTER)
+        try:
+            while self._unsent:
+                pulls, self._unsent = self._unsent, []
+                await asyncio.to_thread(self._sink.take, pulls)
+        except Exception as error:
+            self._trouble = error
+        finally:
+            self._sending = None
+
+    async def _send(self) -> None:
+        """Let the sink have everything now."""
+        if self._sending is not None:
+            await self._sending
+        pulls, self._unsent = self._unsent, []
+        if pulls:
+            self._sink.take(pulls)
 
     async def _pull(self, ask: Ask, host: Host, tick: int) -> None:
         conditional = all(self._held(item) is not None for item in ask.items)
@@ -151,11 +192,8 @@ class HttpPoller:
             outcome = await self._fetcher(ask.host).fetch(ask, host, conditional=conditional)
         finally:
             self._asked.difference_update(ask.items)
-        known = set(self.poller.items)
-        ask = Ask(ask.url, ask.host, tuple(item for item in ask.items if item in known))  # some may be gone by now
-        pulls = self._learn(ask, host, tick, outcome)
-        if pulls:
-            self._sink.take(pulls)
+        asked = tuple(item for item in ask.items if item in self.poller)  # some may be gone by now
+        self._hand_on(self._learn(Ask(ask.url, ask.host, asked), host, tick, outcome))
 
     def _learn(self, ask: Ask, host: Host, tick: int, outcome: Outcome) -> list[Pull]:
         at = wall_clock()

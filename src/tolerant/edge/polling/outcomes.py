@@ -44,15 +44,3 @@ class Suspended:
 
 
 Outcome = Values | Unchanged | Failed | Suspended
-
-
-@dataclass(frozen=True)
-class Pull:
-    """One item's part of a request, as it goes into the log. kind: "value", "unchanged" or "failed"."""
-
-    item: str
-    tick: int
-    at: int  # microseconds
-    kind: str
-    value: float | None = None
-    reason: str = ""

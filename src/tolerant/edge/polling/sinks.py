@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-import pyarrow as pa
-
-from tolerant.edge.polling.outcomes import Pull
 from tolerant.edge.source import Source
 from tolerant.polling import Poller
+from tolerant.polling.following import learn, reach
 from tolerant.streams import Stream
 from tolerant.transport import Log, open_log
 from tolerant.transport.log import START
-from tolerant.transport.rows import unpack
-
-PULLS = pa.schema(
-    [
-        ("item", pa.string()),
-        ("tick", pa.int64()),  # at which it was asked for
-        ("at", pa.int64()),  # event time, microseconds
-        ("kind", pa.string()),  # value unchanged failed
-        ("value", pa.float64()),  # null of a failed one
-        ("reason", pa.string()),  # why it failed
-    ]
-)
-"""Rows of `pulls.<stream>`: what was asked for, and what came back."""
+from tolerant.transport.pulls import Pull, pulls_batch, read_pulls, topic_of
 
 
 class PullSink(Protocol):
-    """Takes what came of pulls. `take` must not wait."""
+    """Takes what came of pulls."""
 
     def take(self, pulls: Sequence[Pull]) -> None:
-        """Pulls of one request, in the order in which they ended."""
+        """Pulls in the order in which they ended; called by one thread at a time."""
 
     def close(self) -> None:
         """Nothing will come any more."""
@@ -70,7 +57,7 @@ class LogSink:
         self._log = open_log(log) if isinstance(log, str) else log
         self._owns_log = isinstance(log, str)
         self._source = Source(stream, self._log, name, clock=clock, timeout=timeout)
-        self._topic = f"pulls.{stream}"
+        self._topic = topic_of(stream)
 
     @property
     def stream(self) -> Stream:
@@ -87,9 +74,7 @@ class LogSink:
         known = [pull for pull in pulls if pull.kind == "value"]
         if known:
             self._source.set_many([pull.item for pull in known], [pull.value for pull in known])
-        columns = [[getattr(pull, name) for pull in pulls] for name in PULLS.names]
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, PULLS, strict=True)]
-        self._log.append(self._topic, pa.record_batch(arrays, schema=PULLS))
+        self._log.append(self._topic, pulls_batch([replace(pull, source=self._source.name) for pull in pulls]))
 
     def close(self) -> None:
         """Send what there is to send, and end."""
@@ -106,16 +91,11 @@ def replay_pulls(poller: Poller, log: Log, stream: str) -> int:
     A poller that was started again decides from then on as one that never stopped would (but for pulls that were
     under way). Items that no query refers to any more are passed over.
     """
-    known, taught = set(poller.items), 0
-    rows = [row for entry in log.read(f"pulls.{stream}", START) for row in unpack(entry.payload).to_pylist()]
-    for row in sorted(rows, key=lambda row: row["tick"]):
-        if row["item"] not in known:
-            continue
-        if poller.now is None or row["tick"] > poller.now:
-            poller.due(row["tick"])
-        if row["kind"] == "failed":
-            poller.failed(row["item"], row["tick"])
-        else:
-            poller.pulled(row["item"], row["value"], row["tick"])
-        taught += 1
+    pulls = [pull for entry in log.read(topic_of(stream), START) for pull in read_pulls(entry.payload)[0]]
+    taught = 0
+    for pull in sorted(pulls, key=lambda pull: pull.tick):
+        if pull.item in poller:
+            for _ in reach(poller, pull.tick):
+                pass
+            taught += learn(poller, pull)
     return taught

@@ -34,6 +34,19 @@ class BoundedFactory:
 
 
 @dataclass(frozen=True)
+class PolledFactory:
+    """Makes shards of aggregates over a polled stream; travels to Spark's workers."""
+
+    stream: Stream
+
+    def __call__(self, shard: int) -> Hosted:
+        """A newly born shard."""
+        from tolerant.spark.kinds.polled import PolledShard
+
+        return PolledShard(self.stream, shard)
+
+
+@dataclass(frozen=True)
 class TableFactory:
     """Makes shards of a table with the queries over it; travels to Spark's workers."""
 
@@ -61,6 +74,8 @@ class PairFactory:
 
 def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint: str) -> ShardFactory:
     """What makes the shards of a pipeline. A stream without a URI is fed by edge sources: bounded aggregates."""
+    if isinstance(relation, Stream) and relation.polled:
+        return PolledFactory(relation)
     if isinstance(relation, Stream):
         return BoundedFactory(relation, epoch, checkpoint)
     return PairFactory(relation) if isinstance(relation, Pair) else TableFactory(relation)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from tolerant.sql.errors import StatementError
+from tolerant.sql.kinds import bounded
 from tolerant.sql.kinds.kind import Kind
-from tolerant.sql.statements import AggregateSelect, Select
+from tolerant.sql.naming import named_items
+from tolerant.sql.statements import AggregateSelect, CreateQuery, Select
 from tolerant.streams import Stream
 
 if TYPE_CHECKING:
@@ -13,11 +16,26 @@ if TYPE_CHECKING:
 
 
 def _feeds(stream: Stream) -> bool:
-    return stream.uri is not None and stream.uri.startswith(("http://", "https://"))
+    return stream.polled
 
 
 def _covers(select: Select, catalogue: Catalogue) -> bool:
     return isinstance(select, AggregateSelect) and (select.fidelity < 1 or _feeds(catalogue.stream_of(select)))
 
 
-KIND = Kind("polling", "streams that are polled, and FIDELITY below 1", False, _covers, feeds=_feeds)
+def _check(query: CreateQuery, catalogue: Catalogue) -> None:
+    bounded.KIND.check(query, catalogue)
+    select = cast(AggregateSelect, query.select)
+    stream = catalogue.stream_of(select)
+    if not stream.polled:
+        raise StatementError(
+            f"FIDELITY is for streams that are polled; {stream.name} keeps every tolerance always",
+            expected="no FIDELITY",
+            found=f"FIDELITY {select.fidelity:g}",
+            hint="leave FIDELITY out, or create the stream FROM 'http://…'",
+            about=("FIDELITY",),
+        )
+    named_items(select, stream)
+
+
+KIND = Kind("polling", "aggregates over streams that are polled", True, _covers, check=_check, feeds=_feeds)

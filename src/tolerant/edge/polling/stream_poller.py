@@ -1,0 +1,170 @@
+"""Polls a stream of a log as its `CREATE STREAM … FROM 'http://…'` says and its queries need (`specs/2-polling.md` §6).
+
+Ticks are those of the wall clock: tick n begins n ticks after 1970. Statements and other pollers' pulls are read from
+the log before each one, so queries come, go and change while it runs. A poller that starts reads the log from its
+beginning, statements and pulls in their order, and so has the model that it or another had when it stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Callable
+
+from tolerant.edge.definition import default_name, find_stream
+from tolerant.edge.polling.endpoint import Endpoint
+from tolerant.edge.polling.hosts import Limits
+from tolerant.edge.polling.http_poller import Counts, HttpPoller
+from tolerant.edge.polling.sinks import LogSink
+from tolerant.polling import Poller
+from tolerant.polling.following import learn, reach
+from tolerant.queries import Aggregate
+from tolerant.sql import Catalogue, decode
+from tolerant.sql.polled import PolledQueries, poller_options
+from tolerant.streams import SECOND, Stream, key_parts
+from tolerant.transport import Log
+from tolerant.transport.common import wall_clock
+from tolerant.transport.log import QUERIES, START, Entry
+from tolerant.transport.pulls import read_pulls, topic_of
+from tolerant.transport.rows import unpack
+
+
+class StreamPoller:
+    """Asks for the items of one stream. `part` (k, n): this is the k-th of n pollers that share it by hash of the item.
+
+    name: who this is, as of `Source`: the same after a restart, different from every other poller of the stream.
+    clock: microseconds since 1970.
+
+    Raises:
+        LookupError: the log has no such stream.
+        ValueError: the stream is not polled, or cannot be as it says.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        log: Log,
+        name: str | None = None,
+        *,
+        part: tuple[int, int] = (1, 1),
+        clock: Callable[[], int] = wall_clock,
+        timeout: float = 10.0,
+    ) -> None:
+        self.stream = find_stream(log, stream, timeout)
+        if not self.stream.polled:
+            raise ValueError(f"stream {stream} is not polled: it was created without FROM 'http://…'")
+        if not 1 <= part[0] <= part[1]:
+            raise ValueError(f"part must be (k, n) with 1 <= k <= n, got {part}")
+        self._log, self._part, self._clock = log, part, clock
+        self._name = name or f"{default_name()}/{part[0]}"
+        self._endpoint = endpoint_of(self.stream)
+        self._queries = PolledQueries(self.stream)
+        self._catalogue = Catalogue()
+        self._position = self._begun = START
+        self._stopping = self._altered = False
+        self.poller = Poller(**poller_options(self.stream))
+        self.counts = Counts()
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    async def run(self, seconds: float | None = None, ready: Callable[[int], None] | None = None) -> None:
+        """Poll until `stop` is called, the time is over or the stream is dropped. `ready` is told the number of items.
+
+        Raises:
+            Exception: pulls cannot be handed on, since the log cannot be used say.
+        """
+        warm()
+        sink = LogSink(self.stream.name, self._log, self._name)
+        self.follow()
+        self._begun = self._position
+        options = self.stream.options
+        limits = Limits(options.at_once, options.per_second or None, options.timeout / SECOND)
+        end = None if seconds is None else self._clock() + int(seconds * SECOND)
+        async with HttpPoller(
+            self._endpoint, self.poller, sink, tick=options.tick / SECOND, limits=limits, mine=self._is_mine
+        ) as http:
+            self.counts = http.counts
+            if ready:
+                ready(len(self.poller.items))
+            while not self._stopping and (end is None or self._clock() < end):
+                self.follow()
+                if self.stream.name not in self._catalogue.streams:
+                    return
+                tick = self._clock() // options.tick
+                if self.poller.now is None or tick > self.poller.now:
+                    http.step(tick)
+                await asyncio.sleep(max(0.0, ((tick + 1) * options.tick - self._clock()) / SECOND))
+
+    def stop(self) -> None:
+        """Let `run` return at the next tick."""
+        self._stopping = True
+
+    # -- following the log -------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Take what has come into the log: statements, and pulls but for those that this poller made since it began."""
+        for entry in self._log.read([QUERIES, topic_of(self.stream.name)], self._position):
+            self._position = entry.position
+            if entry.topic == QUERIES:
+                self._statements(entry)
+            else:
+                self._pulls(entry)
+        self._arrange()
+
+    def _statements(self, entry: Entry) -> None:
+        try:
+            for body in unpack(entry.payload).column("body").to_pylist():
+                self._altered |= self._catalogue.apply(decode(body)).changed
+        except (ValueError, KeyError):
+            return  # not statements: a pipeline says so
+
+    def _pulls(self, entry: Entry) -> None:
+        try:
+            pulls, _ = read_pulls(entry.payload)
+        except ValueError:
+            return  # a pipeline says so
+        self._arrange()
+        for pull in pulls:
+            if self._begun == START or pull.source != self._name:
+                if self._begun == START:
+                    for _ in reach(self.poller, pull.at // self.stream.options.tick):
+                        pass
+                learn(self.poller, pull)
+
+    def _arrange(self) -> None:
+        """Have the queries that the statements so far leave standing."""
+        if self._altered:
+            self._altered = False
+            wanted = self._queries.of(self._catalogue)
+            self.poller.rearrange(wanted, self._servers(wanted))
+
+    def _servers(self, queries: list[Aggregate]) -> dict[str, str] | None:
+        """Where items share requests: each one's server, so that those that go together are decided together."""
+        if self._endpoint.batch == 1 or self.stream.options.chooser != "risk":
+            return None
+        items = dict.fromkeys(item for query in queries for item in query.weights)
+        return {item: self._endpoint.asks([item])[0].host for item in items}
+
+    def _is_mine(self, item: str) -> bool:
+        number, count = self._part
+        return zlib.crc32(item.encode()) % count == number - 1
+
+
+def endpoint_of(stream: Stream) -> Endpoint:
+    """Where the items of a polled stream are. `{key}` stands for the whole key; else each column has its place."""
+    assert stream.uri is not None
+    options = stream.options
+    if "{key}" in stream.uri and "key" not in stream.key:
+        return Endpoint(stream.uri, options.path, key=("key",), batch=options.batch)
+    types = stream.key_types
+    return Endpoint(
+        stream.uri, options.path, key=stream.key, parts=lambda item: key_parts(item, types), batch=options.batch
+    )
+
+
+def warm() -> None:
+    """Have compiled what deciding needs, before time counts: the first time on a machine takes a while."""
+    poller = Poller([Aggregate.over("warm", "sum", ["a"], 1.0, 0.9)], "risk", calibrated=True, states=3, window=2)
+    for tick in range(4):
+        for item in poller.due(tick):
+            poller.pulled(item, float(tick), tick)

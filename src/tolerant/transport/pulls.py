@@ -1,0 +1,83 @@
+"""Rows of `pulls.<stream>`: what a poller asked for, and what came back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tolerant.transport.rows import unpack
+
+PULLS = pa.schema(
+    [
+        ("item", pa.string()),
+        ("tick", pa.int64()),  # at which it was asked for
+        ("at", pa.int64()),  # event time, microseconds
+        ("kind", pa.string()),  # value unchanged failed
+        ("value", pa.float64()),  # null of a failed one
+        ("reason", pa.string()),  # why it failed
+        ("source", pa.string()),  # the name of the poller
+    ]
+)
+KINDS = ("value", "unchanged", "failed")
+
+
+@dataclass(frozen=True)
+class Pull:
+    """One item's part of a request, as it goes into the log. kind: "value", "unchanged" or "failed"."""
+
+    item: str
+    tick: int
+    at: int  # microseconds
+    kind: str
+    value: float | None = None
+    reason: str = ""
+    source: str = ""
+
+
+def topic_of(stream: str) -> str:
+    """The topic of a stream's pulls."""
+    return f"pulls.{stream}"
+
+
+def pulls_batch(pulls: Sequence[Pull]) -> pa.RecordBatch:
+    """Pulls as rows."""
+    columns = [[getattr(pull, name) for pull in pulls] for name in PULLS.names]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, PULLS, strict=True)]
+    return pa.record_batch(arrays, schema=PULLS)
+
+
+def read_pulls(payload: bytes) -> tuple[list[Pull], list[tuple[Pull, str]]]:
+    """The pulls in an entry, and those that cannot be used, each with the reason.
+
+    Raises:
+        ValueError: the entry holds no pulls at all.
+    """
+    batch = unpack(payload)
+    if not batch.schema.equals(PULLS):
+        missing = [name for name in PULLS.names if name not in batch.schema.names]
+        raise ValueError(f"columns must be those of pulls, missing: {', '.join(missing) or 'none, but types differ'}")
+    good, bad = [], []
+    for row in batch.to_pylist():
+        reason = _reason(row)
+        if reason is None:
+            good.append(Pull(**row))
+        else:
+            readable = {name: value for name, value in row.items() if value is not None}
+            bad.append((Pull(**({"item": "", "tick": 0, "at": 0, "kind": ""} | readable)), reason))
+    return good, bad
+
+
+def _reason(row: dict[str, object]) -> str | None:
+    """Why a row cannot be used; None: it can."""
+    for name in ("item", "tick", "at", "reason", "source"):
+        if row[name] is None:
+            return f"{name} is missing"
+    if row["kind"] not in KINDS:
+        return f"kind must be one of {', '.join(KINDS)}, got {row['kind']!r}"
+    value = row["value"]
+    if row["kind"] != "failed" and not (isinstance(value, float) and math.isfinite(value)):
+        return f"value must be a finite number, got {value}"
+    return None
