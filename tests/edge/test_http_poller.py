@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("aiohttp")
 
-from faulty_server import FaultyServer
 
 from tolerant.edge.polling import Endpoint, HttpPoller, JsonPath, Limits, LogSink, MemorySink, replay_pulls
 from tolerant.edge.polling.fetching import _fresh, _pause
@@ -14,6 +13,7 @@ from tolerant.polling import Poller
 from tolerant.queries import Aggregate
 from tolerant.sql import CreateStream, encode
 from tolerant.streams import Column, Stream, StreamOptions
+from tolerant.testing.faulty_server import FaultyServer
 from tolerant.transport import MemoryLog
 from tolerant.transport.rows import STATEMENTS, unpack
 

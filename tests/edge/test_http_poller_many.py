@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("aiohttp")
 
-from faulty_server import FaultyServer
 
 from tolerant.edge.polling import Endpoint, HttpPoller, Limits, MemorySink
 from tolerant.queries import Aggregate
+from tolerant.testing.faulty_server import FaultyServer
 
 FAULTS = ("500", "malformed", "nan", "slow", "drop")
 
