@@ -13,6 +13,9 @@ from aiohttp import web
 FAULTS = ("slow", "500", "malformed", "nan", "drop", "429", "huge")
 """What can be wrong with an item."""
 
+RETRY_AFTER = 0.3
+"""Seconds for which the fault 429 asks to be left alone."""
+
 
 class FaultyServer:
     """Answers /quote/{symbol} and /quotes?of=a,b with the `values` of symbols, which change as the owner likes.
@@ -28,6 +31,7 @@ class FaultyServer:
         self.faults: dict[str, str | None] = {}
         self.requests: list[list[str]] = []
         self.times: list[float] = []
+        self.pauses: list[float] = []  # when it asked to be left alone
         self.at_once = self.most_at_once = 0
         self.url = ""
 
@@ -79,7 +83,8 @@ class FaultyServer:
                 request.transport.close()
             return web.Response()
         if fault == "429":
-            return web.Response(status=429, headers={"Retry-After": "0.3"})
+            self.pauses.append(time.monotonic())
+            return web.Response(status=429, headers={"Retry-After": str(RETRY_AFTER)})
         return self._well(request, json.dumps(document()))
 
     def _well(self, request: web.Request, body: str) -> web.Response:
