@@ -1,4 +1,4 @@
-"""Rows of `pulls.<stream>`: what a poller asked for, and what came back."""
+"""Rows of a polled stream: what a poller asked for and what came back (`pulls.<stream>`), and its queries' answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tolerant.transport.rows import unpack
+from tolerant.transport.rows import ANSWERS, unpack
 
 PULLS = pa.schema(
     [
@@ -21,6 +21,11 @@ PULLS = pa.schema(
         ("source", pa.string()),  # the name of the poller
     ]
 )
+"""Rows of `pulls.<stream>`."""
+
+POLLED_ANSWERS = pa.schema([*ANSWERS, ("fidelity", pa.float64()), ("delivered", pa.float64())])
+"""Rows of `answers.<query>` over a polled stream: with the fidelity that is claimed, and what was delivered so far."""
+
 KINDS = ("value", "unchanged", "failed")
 
 

@@ -51,9 +51,6 @@ ANSWERS = pa.schema(
 )
 """Rows of `answers.<query>`: nulls are ends that are not known."""
 
-POLLED_ANSWERS = pa.schema([*ANSWERS, ("fidelity", pa.float64()), ("delivered", pa.float64())])
-"""The same over a polled stream: with the fidelity that the answers claim, and what was delivered so far."""
-
 STATEMENTS = pa.schema(
     [
         ("kind", pa.string()),  # stream table query alter drop subscribe unsubscribe

@@ -18,7 +18,8 @@ from tolerant.sql.membership import query_and_group
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import rows
 from tolerant.transport.log import SEVERAL
-from tolerant.transport.rows import POLLED_ANSWERS, compacted, current_body, pack
+from tolerant.transport.pulls import POLLED_ANSWERS
+from tolerant.transport.rows import compacted, current_body, pack
 
 
 class Said(NamedTuple):
