@@ -99,6 +99,10 @@ class ReferenceShard(Replayed):
         passed = boundaries_passed(self.horizon, self.period) if self.horizon is not None else 0
         return item.value, item.believed(passed, self.period)
 
+    def ends(self, key: str) -> tuple[float, float]:
+        value, width = self.believed(key)
+        return value - width / 2, value + width / 2
+
     def take(self, batch: Sequence[Entry]) -> list[Output]:
         for entry in batch:
             if entry.topic == "queries":

@@ -3,7 +3,8 @@
 A centre is level + slope · (ticks since it was sent), to the bit as the pipeline computes it; without prediction the
 slope is 0. A value passes iff `abs(value - centre) > width / 2` in float64. Two sentinels keep the hot path to one
 comparison: an item without a value has half-width −1, so that its first value passes; an item without a grant has 0, so
-that every change does.
+that every change does. An item on leave (`specs/1-filters.md` §5.3) does not pass beyond its floor either, until it has
+sent a row.
 """
 
 from __future__ import annotations
@@ -37,13 +38,19 @@ class FilterState(NamedTuple):
     slope: float = 0.0
     sent: int = 0
     """The tick at which level and slope were sent."""
+    far: int = 0
+    """1: it may be anything above `leave`, −1: below."""
+    leave: float = 0.0
 
     def centre_at(self, tick: int) -> float:
         """Where it stands at a tick, if nothing is sent until then."""
         return self.level + self.slope * (tick - self.sent)
 
 
-_ARRAYS = ("centre", "level", "slope", "sent", "last", "half", "width", "unit", "shrink", "since", "version", "known")
+_ARRAYS = (
+    "centre", "level", "slope", "sent", "last", "half", "width", "unit", "shrink", "since", "version", "known", "far",
+    "leave",
+)  # fmt: skip
 
 
 class FilterBank:
@@ -68,6 +75,8 @@ class FilterBank:
         self.since = np.zeros(_ROOM, np.int64)  # boundaries passed at the grant's `since`
         self.version = np.zeros(_ROOM, np.int64)
         self.known = np.zeros(_ROOM, bool)
+        self.far = np.zeros(_ROOM, np.int8)
+        self.leave = np.zeros(_ROOM)
         self._shrinks = {0.0}
 
     def add(self, count: int) -> NDArray[np.int64]:
@@ -90,8 +99,19 @@ class FilterBank:
         """
         self.last[handles] = values
         gap = np.abs(self.last[handles] - self.centre[handles])
-        passed = handles[gap > self.half[handles]]
+        passed = self._beyond_leave(handles[gap > self.half[handles]])
         return self._recentre(np.unique(passed)) if len(passed) else passed
+
+    def let(self, handles: NDArray[np.int64], far: NDArray[np.int8], leave: NDArray[np.float64]) -> None:
+        """Let items be anything on the far side of `leave` until their next row; a side of 0 ends it."""
+        self.far[handles], self.leave[handles] = far, leave
+
+    def _beyond_leave(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the handles that have no leave, or have gone beyond it."""
+        far = self.far[handles]
+        if not far.any():
+            return handles
+        return handles[(far == 0) | (far * self.last[handles] < far * self.leave[handles])]
 
     def pass_tick(self, tick: int) -> NDArray[np.int64]:
         """Time comes to `tick`, every item being at its last value: centres move; the handles that have to be sent."""
@@ -121,6 +141,7 @@ class FilterBank:
         self.version[handle] = self.since[handle] = 0
         self.width[handle] = self.shrink[handle] = self.unit[handle] = 0.0
         self.half[handle] = _UNKNOWN
+        self.far[handle] = 0
         self.centre[handle] = self.level[handle] = self.slope[handle] = self.last[handle] = 0.0
 
     def enforce(
@@ -156,7 +177,7 @@ class FilterBank:
         if handles is None:
             handles = np.arange(self.size)
         gap = np.abs(self.last[handles] - self.centre[handles])
-        return self._recentre(handles[(gap > self.half[handles]) & self.known[handles]])
+        return self._recentre(self._beyond_leave(handles[(gap > self.half[handles]) & self.known[handles]]))
 
     def can_leave(self) -> bool:
         """Whether a mere shrinking of widths could put any value outside its filter."""
@@ -182,6 +203,8 @@ class FilterBank:
             float(self.level[handle]),
             float(self.slope[handle]),
             int(self.sent[handle]),
+            int(self.far[handle]),
+            float(self.leave[handle]),
         )
 
     def _recentre(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ Time is passed in, rows come out of `drain`. What the rest of the system relies 
 - A last offered value is never outside its filter: widths that shrink are applied again, by the source itself, and so
   are centres that move: at every multiple of the tick, before anything else is stamped with it.
 - The newest version of a grant counts, from its arrival but not before its `since`; older ones are ignored.
+- A leave is over as soon as its item sends a row.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class SourceCore:
         if not 0 <= handle < self._bank.size or not self._bank.known[handle]:
             raise ValueError("an item can be removed only while it has a value")
         at = self._stamp(now)
+        self._bank.level[handle], self._bank.slope[handle] = self._bank.last[handle], 0.0  # the last that it was
         self._send("gone", np.array([handle]), at)
         self._bank.forget(handle)
         self._pending.pop(handle, None)
@@ -242,6 +244,7 @@ class SourceCore:
             self.watch(at, handles)
 
     def _put_in_force(self, handles: NDArray[np.int64], grants: Sequence[Grant]) -> None:
+        new = self._bank.version[handles] != [grant.version for grant in grants]  # a leave that is over stays over
         self._bank.enforce(
             handles,
             np.array([grant.width for grant in grants]),
@@ -250,6 +253,11 @@ class SourceCore:
             np.array([grant.version for grant in grants], np.int64),
             np.array([grant.unit for grant in grants]),
             self._passed,
+        )
+        self._bank.let(
+            handles[new],
+            np.array([grant.far for grant in grants], np.int8)[new],
+            np.array([grant.leave for grant in grants])[new],
         )
 
     def _begin(self, handles: NDArray[np.int64], at: int) -> None:
@@ -283,6 +291,7 @@ class SourceCore:
                 bank.slope[handles],
                 bank.reports(handles),
             )
+            bank.far[handles] = 0
             self._said = at
             if self.watch:
                 self.watch(at, handles)

@@ -50,6 +50,27 @@ def centre_at(items: Items, item: int, tick: int) -> float:
 
 
 @compiled
+def ends(items: Items, item: int, tick: int) -> tuple[float, float]:
+    """Between which values an item must be reckoned with: in its filter, or beyond its leave, which it may have got."""
+    centre, pad = centre_at(items, item, tick), items.pad[item]
+    width = items.width[item] + pad
+    low, high = centre - width / 2, centre + width / 2
+    if items.far[item] > 0:
+        return min(low, items.leave[item] - pad / 2), np.inf
+    if items.far[item] < 0:
+        return -np.inf, max(high, items.leave[item] + pad / 2)
+    return low, high
+
+
+@compiled
+def return_from(item: int, items: Items, queries: Queries, links: Links) -> None:
+    """An item's leave is over."""
+    items.far[item], items.asked[item] = 0, False
+    for position in range(links.item_start[item], links.item_start[item + 1]):
+        queries.dirty[links.item_queries[position]] = True
+
+
+@compiled
 def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -> None:
     """Make total, drift, spread, unknown, low and high of a query anew from its members."""
     total, total_lost, spread, spread_lost, unknown = 0.0, 0.0, 0.0, 0.0, 0
@@ -65,14 +86,16 @@ def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -
             drift += weight * items.slope[item]
             moving += 1
         total, total_lost = _add(total, total_lost, weight * centre)
-        if np.isinf(width):
+        extreme = least or queries.fn[query] == MAX
+        if np.isinf(width) or (items.far[item] != 0 and not extreme):
             unknown += 1
         else:
             spread, spread_lost = _add(spread, spread_lost, abs(weight) * width)
+        bottom, top = ends(items, item, tick)
         if least:
-            low, high = min(low, centre - width / 2), min(high, centre + width / 2)
+            low, high = min(low, bottom), min(high, top)
         else:
-            low, high = max(low, centre - width / 2), max(high, centre + width / 2)
+            low, high = max(low, bottom), max(high, top)
     queries.total[query], queries.total_lost[query] = total, total_lost
     queries.spread[query], queries.spread_lost[query] = spread, spread_lost
     queries.drift[query], queries.moving[query] = drift, moving

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.filters import applying, bounds
+from tolerant.filters.asking import sides, to_ask
 from tolerant.filters.book import Book
 from tolerant.filters.growth import boundary as grow
 from tolerant.filters.growth import check_share
@@ -53,7 +54,8 @@ class Coordinator:
     and so much wider (`specs/1-filters.md` §2.7); `seed` and `shard` key the random order of ties; `epoch` is the first
     half of each grant's version; `interval`, microseconds between boundaries, where `at` is event time (without it,
     each call of `boundary` is one), and `tick`, microseconds between two steps of a predicted centre; `share`: among
-    how many of the most deviating items "adaptive" splits what is free (§5.2).
+    how many of the most deviating items "adaptive" splits what is free (§5.2); `asks`: whether items of MIN and MAX
+    queries may go unheard and be asked, which takes sources that heed a grant's leave (§5.3, predictive only).
 
     >>> c = Coordinator([Aggregate.over("both", "sum", ["x", "y"], 3)], values={"x": 10, "y": 20})
     >>> c.widths, c.answers()[0].low
@@ -77,6 +79,7 @@ class Coordinator:
         interval: int | None = None,
         tick: int = 1,
         share: int = 1,
+        asks: bool = False,
     ) -> None:
         if policy not in LIVE_POLICIES:
             raise ValueError(f"policy must be one of {', '.join(LIVE_POLICIES)}, got {policy!r}")
@@ -89,6 +92,7 @@ class Coordinator:
             raise ValueError(f"allowance must be a time, not negative, got {allowance}")
         check_share(share)
         self.share = int(share)
+        self._asks = asks and policy == "predictive"
         self.shrink = shrink if policy == "adaptive" else 0.0
         self.allowance = allowance
         self.late = 0
@@ -128,6 +132,10 @@ class Coordinator:
         """(centre, width) of the filter that must be reckoned with for an item; an infinite width is unknown."""
         index = self._book.index[item]
         return bounds.centre_at(self._book.items, index, self.tick), float(self._book.items.width[index])
+
+    def ends(self, item: str) -> tuple[float, float]:
+        """Between which values an item must be reckoned with: in its filter, or beyond its leave."""
+        return bounds.ends(self._book.items, self._book.index[item], self.tick)
 
     def answers(self, now: int | None = None) -> list[Answer]:
         """What every query is known to be; a query with an item that has no value yet is left out.
@@ -250,7 +258,12 @@ class Coordinator:
         return int(duplicates)
 
     def settle(self, at: int) -> None:
-        """Let items grow into room that has been confirmed to be free."""
+        """Let items grow into room that has been confirmed to be free, and ask those that may be too near."""
+        if self._asks:
+            book = self._book
+            near = to_ask(self.tick, book.items, book.queries, book.links())
+            if len(near):
+                self.ledger.ask(near, at)
         which, widths = self.planner.grow(self._book, at // self._length)
         if len(which):
             self.ledger.issue(which, widths, np.zeros(len(which), np.bool_), at)
@@ -319,12 +332,19 @@ class Coordinator:
             changed = {str(self._book.item_names[item]): float(after[item]) for item in which}
         elif self.policy == "predictive":
             changed = self._follow_plans(widths, at)
+            if self._asks:
+                self._free(at)
         state.pace[:] += _SMOOTHING * (state.updates - state.pace)
         state.updates[:] = 0
         if resend:
             ledger.resend(unheard)
         self._refresh(at + 1 if ledger.interval else at)
         return changed
+
+    def _free(self, at: int) -> None:
+        found = self.planner.free(self._book, at // self._length)
+        if len(found.which):
+            self.ledger.leave(found.which, found.far, found.floors, at)
 
     def _follow_plans(self, widths: Floats, at: int) -> dict[str, float]:
         """Grow what an earlier plan has made room for, then tighten what a new one asks for; the new widths."""
@@ -489,8 +509,19 @@ class Coordinator:
         # An item outside all queries that was never granted anything is none of ours (it may have ceased to exist).
         which = np.flatnonzero(moved | (np.isfinite(after) & (none | (self.ledger.shrinking() != shrinks))))
         self.ledger.issue(which, after[which], shrinks[which], at)
+        if self._asks:
+            self._call_back(at)
         self._refresh(at)
         return {str(self._book.item_names[item]): float(after[item]) for item in which if moved[item]}
+
+    def _call_back(self, at: int) -> None:
+        """Ask the items on leave that a query needs which is no extreme, or the other one."""
+        items, n = self._book.items, self._book.size
+        links = self._book.links()
+        wrong = (items.far[:n] != sides(n, self._book.queries, links)) & (np.diff(links.item_start[: n + 1]) > 0)
+        which = np.flatnonzero(wrong & (items.far[:n] != 0) & ~items.asked[:n])
+        if len(which):
+            self.ledger.ask(which, at)
 
     # -- state -----------------------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ import numpy as np
 from tolerant.filters.state import Flags, Floats, Integers
 from tolerant.kernels.compiled import compiled
 
-_FAR = 8.0
+FAR = 8.0
 """An item that is this many tolerances above the lowest bound needs only a floor."""
-_UP = 0.35
+UP = 0.35
 """How far up from the lowest bound to its value an item's floor is."""
 _OF_WITHIN, _OF_VALUES = 1e-9, 1e-11
 
@@ -110,10 +110,10 @@ def _below(items: Watched, bound: float) -> int:
 def _place(items: Watched, item: int, value: float, bound: float, within: float) -> float:
     """Give an item whose value is known a floor, or a filter; the lower end of the filter, infinite for a floor."""
     items.centre[item] = value
-    items.floored[item] = value - bound > _FAR * within and value - within > bound
+    items.floored[item] = value - bound > FAR * within and value - within > bound
     if not items.floored[item]:
         return value - within
-    items.floor[item] = max(bound + _UP * (value - bound), bound)
+    items.floor[item] = max(bound + UP * (value - bound), bound)
     return np.inf
 
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from tolerant.filters import beliefs
 from tolerant.filters.book import Book
-from tolerant.filters.state import Decided, Flags, Floats, Integers
+from tolerant.filters.state import Codes, Decided, Flags, Floats, Integers
 from tolerant.kernels.decay import boundaries_passed, powers
 from tolerant.kernels.versions import version
 
-_NO_DECISIONS = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.bool_, np.float64)
+_NO_DECISIONS = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.bool_, np.float64, np.int8, np.float64)
 
 
 class Ledger:
@@ -63,9 +63,21 @@ class Ledger:
         versions, narrower = beliefs.issue_many(
             which, widths, shrinks, first, since, begun, self.passed, self.powers, self._book.items
         )
-        self._decided.append(
-            Decided(which, widths, shrinks, np.full(len(which), since), versions, narrower, self._units(which))
-        )
+        self._decide(which, widths, shrinks, np.full(len(which), since), versions, narrower)
+
+    def leave(self, which: Integers, far: Codes, floors: Floats, at: int) -> None:
+        """Let items be anything on the far side of their floors, unheard, until their next row."""
+        state = self._book.items
+        state.far[which], state.leave[which], state.asked[which] = far, floors, False
+        self.issue(which, self.granted()[which], self.shrinking()[which], at)
+        self._decided[-1] = self._decided[-1]._replace(far=far, leave=floors)
+        state.leave_version[which] = self._decided[-1].version
+
+    def ask(self, which: Integers, at: int) -> None:
+        """Ask items for a row, which ends their leave; they keep their widths."""
+        self._book.items.asked[which] = True
+        self.issue(which, self.granted()[which], self.shrinking()[which], at)
+        self._decided[-1].confirm[:] = True
 
     def repeat(self, which: Integers, at: int) -> None:
         """Grant items the width that they have, under a new version."""
@@ -93,9 +105,13 @@ class Ledger:
         newest = state.held[which] - 1
         widths, shrinks = state.slot_width[which, newest], state.slot_shrinks[which, newest]
         versions, confirm = state.slot_high[which, newest], np.ones(len(which), np.bool_)
-        self._decided.append(
-            Decided(which, widths, shrinks, state.granted_at[which], versions, confirm, self._units(which))
-        )
+        self._decide(which, widths, shrinks, state.granted_at[which], versions, confirm)
+
+    def _decide(
+        self, which: Integers, widths: Floats, shrinks: Flags, since: Integers, versions: Integers, confirm: Flags
+    ) -> None:
+        far, leave = np.zeros(len(which), np.int8), np.zeros(len(which))
+        self._decided.append(Decided(which, widths, shrinks, since, versions, confirm, self._units(which), far, leave))
 
     def _units(self, which: Integers) -> Floats:
         """What the items' ladders are relative to: their uniform widths, 0 for an item that no query needs."""

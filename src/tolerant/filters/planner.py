@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tolerant.filters.asking import Freed, sides, to_free
 from tolerant.filters.book import Book
 from tolerant.filters.curves import BEFORE, decoded
 from tolerant.filters.ladder import RUNGS
@@ -79,6 +80,11 @@ class Planner:
         items.pending[which] = 0.0
         items.widened[which] = tick
         return which, widths
+
+    def free(self, book: Book, tick: int) -> Freed:
+        """At a boundary: the items of minima and maxima that may go unheard."""
+        queries, links = book.queries, book.links()
+        return to_free(sides(book.size, queries, links), tick, book.items, queries, links)
 
     def state(self) -> list[Any]:
         """Everything, for `load`."""

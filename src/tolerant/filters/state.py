@@ -59,6 +59,10 @@ class Items(NamedTuple):
     widened: Integers  # the tick of the last growth, and of the last tightening
     narrowed: Integers
     pending: Floats  # the width that it is to grow to when there is room; 0: none
+    far: Codes  # 1: it may be anything above `leave` unheard until its next row, −1: below; 0: its filter is all
+    leave: Floats
+    leave_version: Integers  # of the grant that gives the leave: a row under it, or a later one, ends it
+    asked: Flags  # for a row that ends the leave
     held: Codes
     slot_low: Integers
     slot_high: Integers
@@ -104,7 +108,7 @@ class Links(NamedTuple):
 
 class Decided(NamedTuple):
     """Grants as decided: for which item, how wide, whether it shrinks, from when, its version, whether to confirm it,
-    and the unit of the item's ladder.
+    and the unit of the item's ladder; far and leave as in `Items`.
     """
 
     item: Integers
@@ -114,6 +118,8 @@ class Decided(NamedTuple):
     version: Integers
     confirm: Flags
     unit: Floats
+    far: Codes
+    leave: Floats
 
 
 class Said(NamedTuple):

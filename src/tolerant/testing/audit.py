@@ -4,7 +4,8 @@
 2. Every settled answer contains the truth and is at most 2·within wide, when it is said and as long as it stands.
 3. No accepted row is lost: in the end every item is believed where its filter is.
 4. What a source that is silent for longer than its lease has to do with is stale, and late rows are counted.
-5. After the last fault every query settles within `SETTLES_WITHIN` boundaries, and stays settled.
+5. After the last fault every query settles within `SETTLES_WITHIN` boundaries, and stays settled; a minimum or maximum
+   of predicted values may wait for items that are asked, but settles again.
 
 Left out are a dead source's items between its last `through` and its next hello, and the spans of late rows; nothing
 else.
@@ -52,6 +53,7 @@ class Audit:
         self.reading = Reading(self.world, self.checkpoint.id)
         self.answers = self.settled = 0
         self._current: dict[tuple[str, str], dict[str, Any]] = {}
+        self._settled_at: dict[tuple[str, str], int] = {}  # until when each was settled last
         self._members = lru_cache(maxsize=None)(self._find_members)
 
     def run(self) -> None:
@@ -59,9 +61,13 @@ class Audit:
         for observation in self.checkpoint.observations:
             for answer in said(observation, "answers."):
                 self._judge(answer, answer["at"], "said")
+                before = self._current.get((answer["query"], answer["group"]))
+                if is_settled(answer) or (before is not None and is_settled(before)):
+                    self._settled_at[answer["query"], answer["group"]] = answer["at"]
                 self._current[answer["query"], answer["group"]] = answer
                 self.answers += 1
                 self.settled += is_settled(answer)
+            self._forget_dropped(observation)
             horizon = self.reading.horizon(observation.position)
             silent = self._silent(observation.position, horizon)
             for answer in self._current.values():
@@ -70,6 +76,13 @@ class Audit:
                 self._judge_staleness(answer, silent, horizon)
             self._judge_beliefs(observation, horizon)
             self._judge_counts(observation)
+
+    def _forget_dropped(self, observation: Observation) -> None:
+        """A dropped query has no answer that stands, also when one of its name is created again."""
+        for query, row in farewells(observation):
+            last = self._current.get((query, row["key"]))
+            if last is not None and last["at"] <= row["version"]:
+                del self._current[query, row["key"]]
 
     def run_last(self, settled_from: int) -> None:
         """Judge what must be so in the end: nothing is lost, and everything has settled."""
@@ -89,17 +102,19 @@ class Audit:
             if believed is None:
                 self._violate("loss", horizon, f"item {key} is not known")
                 continue
-            centre, width = believed
+            centre, width, low, high = believed
             actual, stands = self._width(state, horizon), state.centre_at(horizon // self.world.stream.options.tick)
             if not _inside(stands, actual, centre, width):
                 text = f"filter of {key} is {stands} ± {actual}/2 under {state.version:#x}"
                 self._violate("belief", horizon, f"{text}, believed {centre} ± {width}/2")
-            elif not _inside(value, 0.0, centre, width):
-                self._violate("belief", horizon, f"value of {key} is {value}, believed {centre} ± {width}/2")
+            elif not low - _slack(value) <= value <= high + _slack(value):
+                self._violate("belief", horizon, f"value of {key} is {value}, believed {low} … {high}")
+            elif state.far and not (low <= state.leave if state.far > 0 else high >= state.leave):
+                self._violate("belief", horizon, f"{key} may go to {state.leave} unheard, believed {low} … {high}")
 
     def _judge_losses(self, observation: Observation, horizon: int) -> None:
         for key, _, state in self._live(horizon):
-            centre, width = observation.believed.get(key, (math.nan, 0.0))
+            centre, width = observation.believed.get(key, (math.nan, 0.0))[:2]
             sent = state.centre_at(horizon // self.world.stream.options.tick)
             if centre != sent and width < math.inf:  # a row that could not be used makes the width unknown
                 self._violate("loss", horizon, f"item {key} is at {sent} by what it sent last, believed {centre}")
@@ -185,15 +200,23 @@ class Audit:
             self._violate("progress", horizon, f"the horizon has not come to {settled_from}")
         for observation in self.checkpoint.observations:
             for answer in said(observation, "answers."):
-                if answer["at"] >= settled_from and not is_settled(answer):
+                if answer["at"] >= settled_from and not is_settled(answer) and not self._asks(answer["query"]):
                     self._violate("progress", answer["at"], f"not settled any more: {answer}")
         for name, query in self.reading.catalogue.queries.items():
             assert isinstance(query.select, AggregateSelect)
             for group, keys in self._members(query.select).items():
                 if any(self.world.truth.items[key].values.at(horizon) is not None for key in keys):
                     last = self._current.get((name, group))
-                    if last is None or not is_settled(last):
+                    recently = horizon - SETTLES_WITHIN * self.world.stream.options.boundary
+                    waits = self._asks(name) and self._settled_at.get((name, group), recently) > recently
+                    if last is None or not (is_settled(last) or waits):
                         self._violate("progress", horizon, f"{name} [{group}] has not settled: {last}")
+
+    def _asks(self, name: str) -> bool:
+        """Whether a query may have to wait for items that it asks."""
+        query = self.reading.catalogue.queries.get(name)
+        extreme = query is not None and isinstance(query.select, AggregateSelect) and query.select.fn in ("min", "max")
+        return extreme and self.world.stream.options.policy == "predictive"
 
     def _violate(self, promise: str, at: int, text: str) -> None:
         self.violated(Violation(promise, at, f"pipeline {self.checkpoint.id}: {text}"))
@@ -204,6 +227,15 @@ def said(observation: Observation, topic: str) -> Iterator[dict[str, Any]]:
     for output in observation.outputs:
         if output.topic.startswith(topic):
             yield from unpack(output.payload).to_pylist()
+
+
+def farewells(observation: Observation) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The queries that have no current answer any more, each with a row that says so."""
+    for output in observation.outputs:
+        if output.topic.startswith("current."):
+            for row in unpack(output.payload).to_pylist():
+                if row["body"] is None:
+                    yield output.topic.removeprefix("current."), row
 
 
 def is_settled(answer: dict[str, Any]) -> bool:
@@ -236,4 +268,8 @@ def _inside(centre: float, width: float, outer_centre: float, outer_width: float
     if centre == outer_centre:
         return width <= outer_width
     gap = abs(centre - outer_centre) + width / 2
-    return gap <= outer_width / 2 + 1e-9 * (1 + abs(centre))
+    return gap <= outer_width / 2 + _slack(centre)
+
+
+def _slack(value: float) -> float:
+    return 1e-9 * (1 + abs(value))

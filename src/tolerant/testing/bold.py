@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from tolerant.edge.core import SourceCore
+from tolerant.filters.asking import Freed, sides
 from tolerant.filters.book import Book
 from tolerant.filters.forecasts import Forecasts
 from tolerant.filters.planner import Planner
@@ -55,3 +56,15 @@ class _BoldPlanner(Planner):
         factor = random.uniform(0.3, 1.7, len(widths))
         wanted = np.where(movable & (random.random(len(widths)) < 0.7), widths * factor, np.nan)
         return Plan(np.minimum(wanted, rows.caps), 1.0, 0.0)
+
+    def free(self, book: Book, tick: int) -> Freed:
+        items, n = book.items, book.size
+        random = np.random.default_rng((tick, 1))
+        side = sides(n, book.queries, book.links())
+        chosen = random.random(n) < 0.5
+        depth = random.uniform(-1.0, 30.0, n)
+        height = np.where(items.seen[:n] & (side != 0), side * items.level[:n], np.inf)
+        chosen &= height > height.min(initial=np.inf)  # without any filter, everybody would be asked at once
+        which = np.flatnonzero(chosen & (side != 0) & (items.far[:n] == 0) & np.isfinite(items.width[:n]))
+        floors = items.level[which] - side[which] * depth[which]
+        return Freed(which, side[which], floors)

@@ -23,9 +23,22 @@ class Auditable(Hosted, Protocol):
         """
         ...
 
+    def ends(self, key: str) -> tuple[float, float]:
+        """Between which values an item is reckoned with at the horizon. `KeyError`: no such item."""
+        ...
+
 
 ShardFactory: TypeAlias = Callable[[Stream, int, int, str], Auditable]
 """(stream, shard, epoch, checkpoint) → a shard."""
+
+
+class Belief(NamedTuple):
+    """What a shard reckons with for an item: its filter, and between which values it must be."""
+
+    centre: float
+    width: float
+    low: float
+    high: float
 
 
 class Observation(NamedTuple):
@@ -33,7 +46,7 @@ class Observation(NamedTuple):
 
     position: int
     outputs: list[Output]
-    believed: dict[str, tuple[float, float]]
+    believed: dict[str, Belief]
 
 
 @dataclass(eq=False)
@@ -188,11 +201,11 @@ class SimulatedPipeline:
         checkpoint.plan = checkpoint.said = None
         checkpoint.observations.append(Observation(position, outputs, self._look()))
 
-    def _look(self) -> dict[str, tuple[float, float]]:
-        found: dict[str, tuple[float, float]] = {}
+    def _look(self) -> dict[str, Belief]:
+        found: dict[str, Belief] = {}
         for key in self._world.truth.items:
             try:
-                found[key] = self._shard.believed(key)
+                found[key] = Belief(*self._shard.believed(key), *self._shard.ends(key))
             except KeyError:
                 continue
         return found

@@ -213,15 +213,21 @@ class Grant:
     confirm: bool
     unit: float = 0.0
     """The item's uniform width, which its source measures other widths by; 0: no query needs it."""
+    far: int = 0
+    """1: until its next row the item may be anything above `leave` unheard; −1: below."""
+    leave: float = 0.0
 
 
-GRANT_BODY = np.dtype([("width", "<f8"), ("shrink", "<f8"), ("since", "<i8"), ("unit", "<f8"), ("confirm", "?")])
+GRANT_BODY = np.dtype(
+    [("width", "<f8"), ("shrink", "<f8"), ("since", "<i8"), ("unit", "<f8"), ("confirm", "?"), ("far", "i1"),
+     ("leave", "<f8")]
+)  # fmt: skip
 """The body of a grant's row."""
 
 
 def grants_batch(grants: list[Grant]) -> pa.RecordBatch:
     """Grants as rows of the compacted topic `grants.<stream>`."""
-    bodies = np.array([(g.width, g.shrink, g.since, g.unit, g.confirm) for g in grants], GRANT_BODY)
+    bodies = np.array([tuple(getattr(g, name) for name in GRANT_BODY.names or ()) for g in grants], GRANT_BODY)
     return grants_columns([g.item for g in grants], np.array([g.version for g in grants], np.int64), bodies)
 
 
@@ -246,6 +252,8 @@ def read_grants(batch: pa.RecordBatch) -> list[Grant]:
             version,
             bool(body["confirm"]),
             float(body["unit"]),
+            int(body["far"]),
+            float(body["leave"]),
         )
         for item, version, body in zip(
             batch.column("key").to_pylist(), batch.column("version").to_pylist(), bodies, strict=True

@@ -225,6 +225,10 @@ class BoundedShard(Replayed):
         """(centre, width) that the pipeline reckons with for an item at its horizon; an infinite width is unknown."""
         return self._engine.coordinator.believed(key)
 
+    def ends(self, key: str) -> tuple[float, float]:
+        """Between which values the pipeline reckons with an item at its horizon."""
+        return self._engine.coordinator.ends(key)
+
     @property
     def horizon(self) -> int | None:
         """Everything up to this event time has been taken into account."""

@@ -46,6 +46,7 @@ class Engine:
             epoch=epoch,
             interval=options.boundary,
             tick=options.tick,
+            asks=True,
         )
         self.selects: dict[str, AggregateSelect] = {}
         self.instances: dict[str, list[str]] = {}

@@ -107,6 +107,7 @@ def said_grants(
         bodies["width"], bodies["since"] = decided.width[alive], decided.since[alive]
         bodies["shrink"] = np.where(decided.shrinks[alive], shrink, 0.0)
         bodies["confirm"], bodies["unit"] = decided.confirm[alive], decided.unit[alive]
+        bodies["far"], bodies["leave"] = decided.far[alive], decided.leave[alive]
         texts = [str(names[item]) for item in decided.item[alive].tolist()]
         outputs.append(Output(topic, pack(grants_columns(texts, decided.version[alive], bodies))))
     return outputs
