@@ -165,10 +165,7 @@ class Intake:
         for name in ("at", "sequence", "grant"):
             rows[name] = batch.column(name).to_numpy(zero_copy_only=False)
         rows["heard"] = rows["at"]
-        values = batch.column("value")
-        rows["value"] = (values if values.null_count == 0 else pc.fill_null(values, 0.0)).to_numpy(zero_copy_only=False)
-        slopes = batch.column("slope")
-        rows["slope"] = (slopes if slopes.null_count == 0 else pc.fill_null(slopes, 0.0)).to_numpy(zero_copy_only=False)
+        rows["value"], rows["slope"] = _numbers(batch.column("value")), _numbers(batch.column("slope"))
         _read_reports(batch.column("report"), rows["report"])
         rows["item"] = -1
         keyed = (kinds != BEAT) & (kinds != CLOCK)
@@ -200,13 +197,24 @@ def _clean(batch: pa.RecordBatch) -> bool:
         return False
     if not set(batch.column("kind").dictionary.to_pylist()) <= set(KINDS):
         return False
-    values = batch.column("value").to_numpy(zero_copy_only=False)
     sequences = batch.column("sequence").to_numpy(zero_copy_only=False)
     clocks = _codes(batch.column("kind"), KINDS) == CLOCK
-    slopes = pc.fill_null(batch.column("slope"), 0.0).to_numpy(zero_copy_only=False)
-    sizes = pc.fill_null(pc.binary_length(batch.column("report")), 0).to_numpy(zero_copy_only=False)
-    fine = np.isfinite(values) & np.isfinite(slopes) & np.isin(sizes, (0, REPORT.itemsize))
-    return bool((fine & ((sequences > 0) | clocks)).all())
+    fine = np.isfinite(_numbers(batch.column("value"))) & np.isfinite(_numbers(batch.column("slope")))
+    return bool((fine & ((sequences > 0) | clocks)).all()) and _whole_reports(batch.column("report"))
+
+
+def _numbers(column: pa.DoubleArray) -> NDArray[np.float64]:
+    """The column with 0 where nothing is said."""
+    said = column if column.null_count == 0 else pc.fill_null(column, 0.0)
+    numbers: NDArray[np.float64] = said.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _whole_reports(column: pa.BinaryArray) -> bool:
+    if column.null_count == len(column):
+        return True
+    sizes = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    return bool(((sizes == 0) | (sizes == REPORT.itemsize)).all())
 
 
 def _read_reports(column: pa.BinaryArray, out: NDArray[np.void]) -> None:
