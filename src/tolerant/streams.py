@@ -24,9 +24,10 @@ class StreamOptions:
     """How a stream is run; durations in microseconds. See `specs/0-pipeline.md` §3.
 
     `tick`: time between readings. `period`: ticks between boundaries. `latency`: λ, how late a row may be appended
-    after its event time. `lease`: how long a silent source is trusted. `shrink`: how much of its width a filter
-    gives up at each boundary. `shards` and `shard`: how many shards, and by which key column. `retention`: how long
-    rows are kept.
+    after its event time; with `latency_percentile`, written `latency = 'p99.9'`, only until rows have shown within
+    which time so many percent of them come. `lease`: how long a silent source is trusted. `shrink`: how much of its
+    width a filter gives up at each boundary. `shards` and `shard`: how many shards, and by which key column.
+    `retention`: how long rows are kept.
 
     Of a stream that is polled: `path`: where the value stands in the JSON answer. `batch`: items that may share a
     request. `at_once` and `per_second`: requests to a server, at most (0: any number). `timeout`: how long one may
@@ -49,6 +50,7 @@ class StreamOptions:
     timeout: int = 5 * SECOND
     max_interval: int = 60
     chooser: str = "risk"
+    latency_percentile: float = 0.0
 
     @property
     def boundary(self) -> int:

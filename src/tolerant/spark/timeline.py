@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.spark.delays import Delays
 from tolerant.spark.intake import ROW
 
 
@@ -19,10 +20,13 @@ class Timeline:
 
     `horizon`: everything up to it has arrived, as far as is promised; None before every partition has shown a clock
     row.
+    `percentile`: wait for so many percent of the rows, by the delays seen, instead of `latency`; 0: do not.
     """
 
-    def __init__(self, latency: int, lease: int, partitions: int = 1) -> None:
+    def __init__(self, latency: int, lease: int, partitions: int = 1, percentile: float = 0.0) -> None:
         self._latency, self._lease, self._partitions = latency, lease, partitions
+        self._percentile = percentile
+        self._delays = Delays()
         self.horizon: int | None = None
         self._clocks: dict[int, int] = {}
         self._arrived: dict[int, list[NDArray[np.void]]] = {}
@@ -34,6 +38,17 @@ class Timeline:
             return np.zeros(len(rows), np.bool_)
         late: NDArray[np.bool_] = rows["at"] <= self.horizon
         return late
+
+    @property
+    def latency(self) -> int:
+        """How long rows are waited for now."""
+        seen = self._delays.percentile(self._percentile) if self._percentile else None
+        return self._latency if seen is None else min(seen, self._lease)
+
+    def note_delays(self, rows: NDArray[np.void], partition: int) -> None:
+        """Rows have come, late or not; how late they are goes by the newest clock row, as lateness does."""
+        if self._percentile and partition in self._clocks:
+            self._delays.note(np.maximum(self._clocks[partition] - rows["at"], 0))
 
     def wait(self, rows: NDArray[np.void], partition: int) -> None:
         """Keep rows until their time comes."""
@@ -51,7 +66,7 @@ class Timeline:
             self._waiting.append(rows[~future])
         self._clocks[partition] = max(self._clocks.get(partition, at), at)
         if len(self._clocks) == self._partitions:
-            horizon = min(self._clocks.values()) - self._latency
+            horizon = min(self._clocks.values()) - self.latency
             self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
         return rows[future]
 
@@ -77,6 +92,7 @@ class Timeline:
         arrived = [(partition, rows) for partition, chunks in self._arrived.items() for rows in chunks]
         for number, rows in enumerate([waiting, *(rows for _, rows in arrived)]):
             arrays[f"rows.{number}"] = rows.view(np.uint8)
+        arrays["delays"] = self._delays.counts.copy()
         partitions = [partition for partition, _ in arrived]
         return arrays, [self.horizon, list(self._clocks.items()), partitions]
 
@@ -85,6 +101,7 @@ class Timeline:
         self.horizon, clocks, partitions = values
         self._clocks = {int(partition): int(at) for partition, at in clocks}
         self._waiting = [arrays["rows.0"].view(ROW)]
+        self._delays = Delays(arrays["delays"])
         self._arrived = {}
         for number, partition in enumerate(partitions, 1):
             self._arrived.setdefault(int(partition), []).append(arrays[f"rows.{number}"].view(ROW))

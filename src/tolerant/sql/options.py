@@ -11,27 +11,30 @@ from tolerant.sql.durations import LONGEST, duration_text, read_duration
 from tolerant.sql.errors import StatementError
 from tolerant.streams import CHOOSERS, POLICIES, Stream, StreamOptions
 
-NAMES = tuple(field.name for field in fields(StreamOptions))
+NAMES = tuple(field.name for field in fields(StreamOptions) if field.name != "latency_percentile")
 """The options that a stream has."""
 
 _DURATIONS = ("tick", "latency", "lease", "retention", "timeout")
 _WHOLE = ("period", "shards", "batch", "at_once", "max_interval")
 _NUMBERS = ("shrink", "per_second")
+_PERCENTILE = re.compile(r"p\d{2}(\.\d{1,3})?")
 _POLLED = ("path", "batch", "at_once", "per_second", "timeout", "max_interval", "chooser")
-_NOT_POLLED = ("shrink", "policy", "shards", "shard")
+_NOT_POLLED = ("shrink", "policy", "shards", "shard", "latency_percentile")
 
 
-def read_option(name: str, value: str | int | float) -> str | int | float:
-    """The value of an option as `StreamOptions` has it, from the text or number that the statement gives.
+def read_option(name: str, value: str | int | float) -> tuple[str, str | int | float]:
+    """The field of `StreamOptions` that an option sets, and to what, from the text or number that the statement gives.
 
     Raises:
         StatementError: names the option, what it takes and what it was given.
     """
+    if name == "latency" and isinstance(value, str) and _PERCENTILE.fullmatch(value):
+        return "latency_percentile", float(value[1:])
     if name in _DURATIONS:
         if not isinstance(value, str):
             raise _wrong(name, "a duration in quotes, such as '500 ms', '10 s', '5 min' or '24 h'", value)
         try:
-            return read_duration(value)
+            return name, read_duration(value)
         except ValueError as error:
             raise StatementError(f"option {name}: {error}", expected="a duration", found=repr(value)) from None
     if name in _WHOLE and not isinstance(value, int):
@@ -40,7 +43,7 @@ def read_option(name: str, value: str | int | float) -> str | int | float:
         raise _wrong(name, "a number", value)
     if name in ("policy", "shard", "path", "chooser") and not isinstance(value, str):
         raise _wrong(name, "a name", value)
-    return float(value) if name in _NUMBERS else value
+    return name, float(value) if name in _NUMBERS else value
 
 
 def check_options(stream: Stream) -> None:
@@ -51,6 +54,7 @@ def check_options(stream: Stream) -> None:
         ("period", "a whole number of ticks, at least 1", lambda: options.period >= 1),
         ("period", "less than a hundred years in all", lambda: options.boundary <= LONGEST),
         ("latency", "a duration", lambda: 0 <= options.latency <= LONGEST),
+        ("latency_percentile", "a percentage", lambda: 0 <= options.latency_percentile < 100),
         ("lease", "a duration, more than nothing", lambda: 0 < options.lease <= LONGEST),
         ("shrink", "a number from 0 to below 1", lambda: 0 <= options.shrink < 1),
         ("policy", f"one of {', '.join(POLICIES)}", lambda: options.policy in POLICIES),

@@ -198,12 +198,13 @@ def _type(cursor: Cursor) -> str:
 def _options(cursor: Cursor) -> StreamOptions:
     cursor.take_symbol("(")
     given: dict[str, Any] = {}
+    named: set[str] = set()
     while True:
         place = cursor.here()
         name = cursor.take_name("the name of an option").lower()
-        if name not in NAMES or name in given:
+        if name not in NAMES or name in named:
             raise StatementError(
-                f"option {name} is given twice" if name in given else f"there is no option {name}",
+                f"option {name} is given twice" if name in named else f"there is no option {name}",
                 expected=f"one of {', '.join(NAMES)}",
                 found=name,
                 span=place,
@@ -212,7 +213,8 @@ def _options(cursor: Cursor) -> StreamOptions:
         cursor.take_symbol("=")
         place = cursor.here()
         try:
-            given[name] = read_option(name, _option_value(cursor, name))
+            field, value = read_option(name, _option_value(cursor, name))
+            given[field], named = value, named | {name}
         except StatementError as error:
             error.span = error.span or place
             raise

@@ -180,6 +180,7 @@ def _options(stream: Stream) -> str:
         "tick": constant(duration_text(options.tick)),
         "period": str(options.period),
         "latency": constant(duration_text(options.latency)),
+        "latency_percentile": constant(f"p{options.latency_percentile:g}"),
         "lease": constant(duration_text(options.lease)),
         "shrink": number(options.shrink),
         "policy": constant(options.policy),
@@ -194,5 +195,9 @@ def _options(stream: Stream) -> str:
         "max_interval": str(options.max_interval),
         "chooser": constant(options.chooser),
     }
-    given = [f"{name} = {text}" for name, text in texts.items() if getattr(options, name) != getattr(usual, name)]
+    given = [
+        f"{name.removesuffix('_percentile')} = {text}"
+        for name, text in texts.items()
+        if getattr(options, name) != getattr(usual, name)
+    ]
     return f" WITH ({', '.join(given)})" if given else ""

@@ -34,7 +34,8 @@ class BoundedShard(Replayed):
     def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str, partitions: int = 1) -> None:
         self._stream, self._shard, self._checkpoint = stream, shard, checkpoint
         self._engine = Engine(stream, shard, epoch)
-        self._timeline = Timeline(stream.options.latency, stream.options.lease, partitions)
+        options = stream.options
+        self._timeline = Timeline(options.latency, options.lease, partitions, options.latency_percentile)
         self._intake = Intake(stream, self._engine.coordinator.find, self._engine.admit, self._engine.sources.enlist)
         self._catalogue = Catalogue()
         self._early: list[tuple[str, str]] = []
@@ -67,6 +68,7 @@ class BoundedShard(Replayed):
 
     def _values(self, rows: Rows, partition: int) -> None:
         self._engine.sources.count(rows)
+        self._timeline.note_delays(rows, partition)
         late = self._timeline.is_late(rows)
         self._timeline.wait(rows[~late], partition)
         if late.any():
