@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tolerant.filters import BoundCache, Coordinator
 from tolerant.queries import Aggregate
 
+FNS = ["sum", "avg", "min", "max"]
 BOTH = Aggregate.over("both", "sum", ["x", "y"], 10)
 
 
@@ -63,6 +64,31 @@ def test_the_worked_example_of_bounded_change_rates():
     assert found.widths == {"x": 7, "y": 7}
     (answer,) = found.answers()
     assert (answer.low, answer.value, answer.high) == (-3, 7, 17)
+
+
+def test_an_answer_of_now_is_as_narrow_as_the_rates_and_the_time_since_the_updates_allow():
+    found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5}, policy="uniform")
+    found.update("x", 20, 10)
+    assert [(a.low, a.value, a.high) for a in found.answers(10)] == [(19.5, 24, 28.5)]  # x is exact
+    assert [(a.low, a.high) for a in found.answers(12)] == [(24 - 2 - 4.5, 24 + 2 + 4.5)]
+    assert [(a.low, a.high) for a in found.answers(90)] == [(14, 34)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.floats(-1, 1), st.floats(-1, 1)), max_size=30), st.sampled_from(FNS))
+def test_narrowed_answers_hold_whatever_changes_within_the_rates(steps, fn):
+    query = Aggregate.over("q", fn, ["x", "y"], 20)
+    found = Coordinator([query], values={"x": 0, "y": 0}, allowance=2, max_rates={"x": 3, "y": 1}, policy="uniform")
+    values, sent, now = {"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 0.0}, 0
+    for pause, *changes in steps:
+        now += pause
+        for (item, rate), change in zip({"x": 3, "y": 1}.items(), changes, strict=True):
+            values[item] += change * rate * pause
+            if abs(values[item] - sent[item]) > found.widths[item] / 2:
+                sent[item] = values[item]
+                found.update(item, values[item], now)
+        truth = {"sum": sum, "avg": lambda of: sum(of) / 2, "min": min, "max": max}[fn](values.values())
+        (answer,) = found.answers(now)
+        assert answer.low - 1e-6 <= truth <= answer.high + 1e-6
 
 
 def test_a_tolerance_below_what_may_be_under_way_is_refused():

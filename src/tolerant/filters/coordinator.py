@@ -23,7 +23,7 @@ from tolerant.filters.ledger import Ledger
 from tolerant.filters.planner import Planner
 from tolerant.filters.shares import fitted, start_widths
 from tolerant.filters.state import Decided, Flags, Floats, Integers, Said
-from tolerant.filters.view import ItemView, Standing, item_view, last_answers, standing
+from tolerant.filters.view import ItemView, Standing, item_view, last_answers, narrowed, standing
 from tolerant.kernels.random import key_of
 from tolerant.kernels.versions import version
 from tolerant.queries import Aggregate, Answer
@@ -141,7 +141,8 @@ class Coordinator:
         """What every query is known to be; a query with an item that has no value yet is left out.
 
         With an allowance and without maximal rates it is what they were at now − allowance; `now` is by default the
-        time of the newest update.
+        time of the newest update. With maximal rates and `now`, an answer is as narrow as those and the time since the
+        updates allow.
         """
         if self._delays:
             newest = max([self.at, *(row[0] for row in self._waiting)])
@@ -149,7 +150,11 @@ class Coordinator:
             self._say(self._book.alive(), max(self._frontier, self.at))
             return last_answers(self._book, self._frontier)
         self._say(self._book.alive(), self.at)
-        return last_answers(self._book, self.at)
+        found = last_answers(self._book, self.at)
+        if now is None or not self._max_rates or not self.allowance or self.policy == "predictive":
+            return found
+        members = {member.name: member for member in self._book.members if member is not None}
+        return [narrowed(one, members[one.query], self._book.items, now, self.allowance) for one in found]
 
     @property
     def _delays(self) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.filters.book import Book
+from tolerant.filters.book import Book, Member
 from tolerant.filters.curves import decoded, rate_at
 from tolerant.filters.ladder import RUNGS
-from tolerant.filters.state import NOTHING, SETTLING, STALE, Flags, Floats, Integers
+from tolerant.filters.state import NOTHING, SETTLING, STALE, Flags, Floats, Integers, Items
 from tolerant.kernels.compiled import compiled
 from tolerant.queries import Answer
 
@@ -99,6 +100,28 @@ def last_answers(book: Book, at: int) -> list[Answer]:
             flags = int(said.said_flags[query])
             found.append(answer_of(member.name, at, float(low), float(value), float(high), flags))
     return found
+
+
+def narrowed(answer: Answer, member: Member, items: Items, now: int, allowance: int) -> Answer:
+    """An answer of `now` by how little its items can have changed since their last updates (`specs/1-filters.md` §5.4).
+
+    Their pads say how much they change in an `allowance`.
+    """
+    if member.fn == "count" or not answer.settled or answer.low is None or answer.high is None:
+        return answer
+    which = np.fromiter(member.weights, np.int64, len(member.weights))
+    weights = np.fromiter(member.weights.values(), np.float64, len(which))
+    fastest = items.pad[which] / 2 / allowance
+    half = np.minimum((items.width[which] + items.pad[which]) / 2, fastest * np.maximum(now - items.since[which], 0))
+    if member.fn in ("min", "max"):
+        extreme = np.min if member.fn == "min" else np.max
+        centre = items.level[which[weights != 0]]
+        low, high = extreme(centre - half[weights != 0]), extreme(centre + half[weights != 0])
+    else:
+        share = len(which) if member.fn == "avg" else 1
+        reach, value = float(np.abs(weights) @ half) / share, answer.value or 0.0
+        low, high = value - reach, value + reach
+    return replace(answer, low=max(float(low), answer.low), high=min(float(high), answer.high))
 
 
 def answer_of(name: str, at: int, low: float, value: float, high: float, flags: int, group: str = "") -> Answer:
