@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from live import Live
-from test_table_shard import AREA, STOCK, Model, number_of
+from test_table_shard import AREA, STOCK, Model, inside, number_of
 
 from tolerant.client import Client
 from tolerant.edge import Table
 from tolerant.sql import parse, render
-from tolerant.transport.rows import unpack
+from tolerant.testing.channel_hearing import ChannelHearing
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -44,12 +44,15 @@ def play(table: Table, model: Model, chance: random.Random, count: int) -> None:
 
 
 def delivered(live: Live) -> dict[int, list[tuple]]:
-    found: dict[int, list[tuple]] = {}
-    for entry in live.log.read("answers.area"):
-        for row in unpack(entry.payload).to_pylist():
-            change = (row["kind"], row["key"], row["row.x"], row["row.y"])
-            found.setdefault(row["subscription"], []).append(change)
-    return found
+    """What the channels say to each subscription, strictly by their headers."""
+    ranges = {number_of(parse(f"SUBSCRIBE area({low}, {high})")): (low, high) for low, high in RANGES}
+    entries = live.log.read(["channels.area", "answers.area"])
+    found = ChannelHearing(lambda number, row: inside("area", ranges[number], row)).read(entries)
+    assert found.faults == []
+    return {
+        number: [(row["kind"], row["key"], row["row.x"], row["row.y"]) for row in rows]
+        for number, rows in found.told.items()
+    }
 
 
 def test_rows_reach_their_subscriptions_through_a_kill(live: Live) -> None:

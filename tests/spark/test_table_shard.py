@@ -14,6 +14,7 @@ from tolerant.spark.kinds.tables import TableShard
 from tolerant.sql import parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND
+from tolerant.testing.channel_hearing import ChannelHearing
 from tolerant.transport.changes import clock_row
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import unpack
@@ -31,6 +32,7 @@ class Shop:
 
     def __init__(self, *queries, stock=STOCK):
         self.log, self.now, self.position, self.stock = MemoryLog(), START, 0, stock
+        self.queries = {query.name: query for query in queries}
         self.shard, self.snapshot, self.deltas = self.born(), None, []
         for statement in (stock, *queries):
             send(self.log, statement)
@@ -40,9 +42,10 @@ class Shop:
         return TableShard(self.stock)
 
     def subscribe(self, statement):
-        query = {"area": AREA, "box": BOX}[statement.about]
-        self.log.append("subscriptions.stock", subscription_row(statement, query, STOCK))
+        row = subscription_row(statement, self.queries[statement.about], self.stock)
+        self.log.append("subscriptions.stock", row)
         send(self.log, statement)
+        return row.column("id")[0].as_py()
 
     def tick(self, cut=None):
         self.table.flush()
@@ -70,11 +73,21 @@ class Shop:
     def rows(self, topic):
         return [row for entry in self.log.read(topic) for row in unpack(entry.payload).to_pylist()]
 
+    def hearing(self, query):
+        """What the channels say to each subscription, strictly by their headers."""
+        values = {0: ()}
+        for row in self.rows("subscriptions.stock"):
+            values[row["id"]] = [value for name, value in row.items() if name.startswith("parameter.")]
+        entries = self.log.read([f"channels.{query}", f"answers.{query}"])
+        found = ChannelHearing(lambda number, row: inside(query, values[number], row)).read(entries)
+        assert found.faults == []
+        return found
+
     def delivered(self, query):
-        found = defaultdict(list)
-        for row in self.rows(f"answers.{query}"):
-            found[row["subscription"]].append((row["kind"], row["key"], row["row.x"], row["row.y"]))
-        return dict(found)
+        return {
+            number: [(row["kind"], row["key"], row["row.x"], row["row.y"]) for row in rows]
+            for number, rows in self.hearing(query).told.items()
+        }
 
 
 def number_of(statement):
@@ -187,6 +200,8 @@ class Model:
 
 
 def inside(template, values, row):
+    if template == "cheap":
+        return 0 <= row["x"] <= 10
     if template == "area":
         return values[0] <= row["x"] <= values[1]
     return values[0] <= row["x"] <= 50 and 0 <= row["y"] <= values[1]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from tolerant.cli.explain_channels import explain_channels
 from tolerant.cli.explain_polled import PolledExplanation, explain_polled, show_polled
 from tolerant.cli.figures import StreamFigures, stream_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
@@ -65,11 +67,21 @@ class Explanation:
 
 
 def explain(
-    query: Annotated[str, typer.Argument(help="The query.")], log: LogUri = DEFAULT_LOG, as_json: Json = False
+    query: Annotated[str, typer.Argument(help="The query.")],
+    log: LogUri = DEFAULT_LOG,
+    as_json: Json = False,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="A PNG file to draw ranges and channels into.", dir_okay=False)
+    ] = None,
 ) -> None:
-    """Show where a query's tolerance goes: each item's width, rate and burden; and what ± more would change."""
+    """Show where a query's tolerance goes: each item's width, rate and burden, and what ± more would change.
+
+    Of a query for everything in a range: who shares a channel, and what that saves.
+    """
     with_log = existing_log(log)
     try:
+        if explain_channels(with_log, query, as_json, picture):
+            return
         explanation = explained(with_log, query)
     finally:
         with_log.close()

@@ -89,7 +89,7 @@ class Client:
     def __init__(self, log: Log | str) -> None:
         self._own = isinstance(log, str)
         self.log: Log = open_log(log) if isinstance(log, str) else log
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[str | tuple[str, ...], Feed] = {}
 
     # -- aggregates --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Rows for subscriptions: how they are read from `answers.<query>` and `rows.<table>`."""
+"""Rows for subscriptions: how they are read from `answers.<query>`, `channels.<query>` and `rows.<table>`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tolerant.relations.changes import DTYPES
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.templates import column_ranges
 from tolerant.transport import Log, rows
+from tolerant.transport.channels import answers_topic, channels_topic, is_table
 from tolerant.transport.deliveries import read_row, row_of, rows_topic
 
 
@@ -35,25 +36,90 @@ class RowChange:
     current: bool = False
 
 
-class DeliveryExtractor:
-    """Each delivery names the subscription that it is for."""
+class ChannelListener(Listener):
+    """Listens to one subscription; `left`: it was unsubscribed, and hears nothing until it is there again."""
 
-    def __init__(self, query: str) -> None:
-        self.topic = f"answers.{query}"
+    def __init__(self, position: Position, parameters: Mapping[str, Any]) -> None:
+        super().__init__(position)
+        self.parameters = parameters
+        self.left = False
+
+
+class ChannelExtractor:
+    """A row on a channel is for everybody on it in whose range it lies.
+
+    A range lies in what its channel carries, so that the parameters find all rows that are a subscription's own,
+    whichever channel it is on by which version of the table; a row that is on several channels is taken once. The
+    table says who unsubscribed.
+    """
+
+    def __init__(self, query: CreateQuery, table: CreateTable) -> None:
+        self.topic = (channels_topic(query.name), answers_topic(query.name))
+        self._ranges = column_ranges(query, table)
+        self._index, self._indexed = RangeSelection(self._ranges), set[int]()
 
     def extract(self, batch: pa.RecordBatch, listeners: Mapping[int, Listener]) -> Iterator[tuple[Listener, Found]]:
-        """The deliveries of a batch for the subscriptions that listen."""
-        named = batch.column("subscription").to_numpy()
-        wanted = [number for number in np.unique(named).tolist() if number in listeners]
-        mine = np.flatnonzero(np.isin(named, wanted))
-        steps = batch.column("step").to_numpy()
-        chosen = batch.take(pa.array(mine)).to_pylist()
-        for row, record in zip(mine.tolist(), chosen, strict=True):
-            yield listeners[int(named[row])], Found(row, int(steps[row]), record)
+        """The rows of a batch in the ranges of those who listen."""
+        if is_table(batch):
+            _notice_leavers(batch, listeners)
+            return
+        step = batch.column("step").to_numpy()
+        _, first = np.unique(step, return_index=True)  # steps ascend: the first row of each change
+        columns = {
+            part.column: batch.column(f"row.{part.column}").to_numpy(zero_copy_only=False)[first]
+            for part in self._ranges
+        }
+        places, numbers = self._indexing(listeners).matching(columns)
+        if not len(places):
+            return
+        here, which = np.unique(places, return_inverse=True)
+        records = batch.take(pa.array(first[here])).to_pylist()
+        own = set(batch.column("channel").unique().to_pylist())
+        for place, number in zip(which.tolist(), numbers.tolist(), strict=True):
+            listener = listeners[number]
+            assert isinstance(listener, ChannelListener)
+            # A row on a subscription's own channel: it is there again.
+            listener.left = listener.left and ~number not in own
+            if not listener.left:
+                row = int(first[here[place]])
+                yield listener, Found(row, int(step[row]), records[place])
+
+    def _indexing(self, listeners: Mapping[int, Listener]) -> RangeSelection:
+        """The ranges of all who listen; kept, as it is mostly the same who do."""
+        if len(listeners) == 1 and self._indexed != listeners.keys():
+            return self._with(RangeSelection(self._ranges), listeners)
+        new, gone = listeners.keys() - self._indexed, self._indexed - listeners.keys()
+        if gone:
+            self._index.remove_many(np.fromiter(gone, np.int64, len(gone)))
+        if new:
+            self._with(self._index, {number: listeners[number] for number in new})
+        self._indexed = set(listeners) if new or gone else self._indexed
+        return self._index
+
+    def _with(self, index: RangeSelection, listeners: Mapping[int, Listener]) -> RangeSelection:
+        held = [one.parameters for one in listeners.values() if isinstance(one, ChannelListener)]
+        names = held[0] if held else ()
+        given = {name: np.array([parameters[name] for parameters in held]) for name in names}
+        index.add_many(np.fromiter(listeners, np.int64, len(listeners)), given)
+        return index
+
+
+def _notice_leavers(batch: pa.RecordBatch, listeners: Mapping[int, Listener]) -> None:
+    """Who leaves a channel and joins no other has been unsubscribed."""
+    joined, left = (batch.column(name).flatten().to_numpy() for name in ("joined", "left"))
+    step = batch.column("step")[0].as_py() if len(batch) else 0
+    for number in np.setdiff1d(left, joined).tolist():
+        listener = listeners.get(number)
+        if isinstance(listener, ChannelListener) and step >= listener.position.mark:
+            listener.left = True
+    for number in joined.tolist():
+        listener = listeners.get(number)
+        if isinstance(listener, ChannelListener):
+            listener.left = False
 
 
 def row_change(record: Mapping[str, Any], position: Position) -> RowChange:
-    """A delivery as the application sees it."""
+    """A row on a channel as the application sees it."""
     return RowChange(record["kind"], row_of(record), record["at"], position)
 
 
@@ -96,7 +162,7 @@ class RowHearing:
 
     def __init__(self, query: CreateQuery, table: CreateTable) -> None:
         self._query, self._table = query, table
-        self.extractor = DeliveryExtractor(query.name)
+        self.extractor = ChannelExtractor(query, table)
 
     def begin(
         self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any]
@@ -106,13 +172,19 @@ class RowHearing:
         end = log.end()
         found, step = current_rows(log, self._query, self._table, numbers, parameters)
         start = Position(end, mark=step)
-        return [(Listener(start), [*current_changes(found[number], start)]) for number in numbers]
+        listeners = self.resume(log, numbers, parameters, start)
+        return [
+            (listener, [*current_changes(found[number], start)])
+            for number, listener in zip(numbers, listeners, strict=True)
+        ]
 
     def resume(
         self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
     ) -> list[Listener]:
         """See `Hearing.resume`."""
-        return [Listener(position) for _ in numbers]
+        columns = {name: np.asarray(values).tolist() for name, values in parameters.items()}
+        given = ({name: values[at] for name, values in columns.items()} for at in range(len(numbers)))
+        return [ChannelListener(position, own) for own in given]
 
     def change(self, what: Mapping[str, Any], position: Position) -> RowChange:
         """See `Hearing.change`."""

@@ -28,12 +28,14 @@ class Found:
 class Extractor(Protocol):
     """How those who listen to one query find what is theirs in its topic, each kind of query in its own way.
 
-    A topic may speak to one listener (`answers.<query>` of an aggregate), to each by name (a range query's deliveries)
-    or to many at once (notices and shared channels): `extract` sees a whole batch and all listeners, so that what they
-    share is worked out once.
+    A topic may speak to one listener (`answers.<query>` of an aggregate) or to many at once (notices and shared
+    channels): `extract` sees a whole batch and all listeners, so that what they share is worked out once.
     """
 
-    topic: str
+    @property
+    def topic(self) -> str | tuple[str, ...]:
+        """The topic that is read, or the topics, in the order of the log."""
+        ...
 
     def extract(self, batch: pa.RecordBatch, listeners: Mapping[int, Listener]) -> Iterator[tuple[Listener, Found]]:
         """What the rows of an entry say to the listeners (by subscription), in the order of the rows."""
@@ -78,10 +80,11 @@ class Feed:
         Raises:
             Deleted: some of it is gone.
         """
-        gone = self._log.trimmed([self._extractor.topic])
+        topic = self._extractor.topic
+        gone = self._log.trimmed([topic] if isinstance(topic, str) else list(topic))
         if START < listener.position.entry < gone:
             raise Deleted(
-                f"position {listener.position} of {self._extractor.topic} is too old: retention has deleted entries up"
+                f"position {listener.position} of {topic} is too old: retention has deleted entries up"
                 f" to {gone}; begin again without a position, with the current answer"
             )
         behind = listener.position.entry - 1  # the entry itself may have been read in part

@@ -15,6 +15,7 @@ from tolerant.merging.merger import Merger
 from tolerant.merging.optimum import lower_bound
 from tolerant.merging.physical import allocate, overhearing
 from tolerant.merging.routing import route
+from tolerant.merging.seen import RowsSeen
 from tolerant.merging.sizes import RowCounts, area, rows
 from tolerant.merging.totals import Bill, bill, distance, total_cost
 
@@ -26,6 +27,7 @@ __all__ = [
     "Merged",
     "Merger",
     "RowCounts",
+    "RowsSeen",
     "allocate",
     "area",
     "bill",

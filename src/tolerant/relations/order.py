@@ -28,6 +28,17 @@ def ordered(values: NDArray[Any], type_name: str) -> NDArray[np.int64]:
     return np.where(bits < 0, ~(bits & _MAGNITUDE), bits)
 
 
+def unordered(places: NDArray[np.int64], type_name: str) -> NDArray[np.float64]:
+    """The values that `ordered` gave these places, as numbers for people: large integers are rounded.
+
+    >>> unordered(ordered(np.array([-np.inf, -1.5, 0.0, 7.0]), "DOUBLE"), "DOUBLE").tolist()
+    [-inf, -1.5, 0.0, 7.0]
+    """
+    if type_name in INTEGERS:
+        return places.astype(np.float64)
+    return np.where(places < 0, ~places | _LEAST, places).view(np.float64)
+
+
 def ordered_ends(
     lows: NDArray[Any], highs: NDArray[Any], type_name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

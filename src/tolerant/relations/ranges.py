@@ -31,6 +31,28 @@ class ColumnRange:
     high: End
 
 
+def exact_ends(ranges: Sequence[ColumnRange], size: int, parameters: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """The ends of `size` subscriptions, int64[size, 2d], lows before highs: a row is in a subscription's ranges if and
+    only if its places (`exact_places`) are between them.
+    """
+    lows, highs = [], []
+    for part in ranges:
+        given = [
+            np.asarray(parameters[end]) if isinstance(end, str) else np.full(size, end) for end in (part.low, part.high)
+        ]
+        if any(len(values) != size for values in given):
+            raise ValueError(f"parameters of column {part.column!r} must be one for each of the {size} ids")
+        low, high = ordered_ends(given[0], given[1], part.type)
+        lows.append(low)
+        highs.append(high)
+    return np.stack([*lows, *highs], axis=1)
+
+
+def exact_places(ranges: Sequence[ColumnRange], columns: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
+    """Where rows lie, int64[m, d], in the order of `exact_ends`."""
+    return np.stack([ordered(columns[part.column], part.type) for part in ranges], axis=1)
+
+
 class RangeSelection:
     """The subscriptions to a template with a range on each of d columns (one or two), and which of them a row concerns.
 
@@ -67,7 +89,7 @@ class RangeSelection:
         """Add subscriptions; `parameters`: an array a parameter, parallel to `ids`. Which ids were new: those that are
         there stay as they are.
         """
-        ends = self._ends(len(ids), parameters)
+        ends = exact_ends(self.ranges, len(ids), parameters)
         first = self._used
         places = np.arange(first, first + len(ids))
         added = self._entries.put_many(ids, places)
@@ -93,7 +115,7 @@ class RangeSelection:
 
         Sorted by row, then by id.
         """
-        points = np.stack([ordered(columns[part.column], part.type) for part in self.ranges], axis=1)
+        points = exact_places(self.ranges, columns)
         parts = [tree.holding(points, self._alive) for tree in self._grove()]
         counts = np.zeros(len(points), np.int64)
         for rows, _ in parts:
@@ -121,20 +143,6 @@ class RangeSelection:
         self._planted = 0  # those of them that are in trees; the others are the tail
         self._trees: list[BoxTree] = []
         self._tail = None
-
-    def _ends(self, size: int, parameters: Mapping[str, NDArray[Any]]) -> NDArray[np.int64]:
-        lows, highs = [], []
-        for part in self.ranges:
-            given = [
-                np.asarray(parameters[end]) if isinstance(end, str) else np.full(size, end)
-                for end in (part.low, part.high)
-            ]
-            if any(len(values) != size for values in given):
-                raise ValueError(f"parameters of column {part.column!r} must be one for each of the {size} ids")
-            low, high = ordered_ends(given[0], given[1], part.type)
-            lows.append(low)
-            highs.append(high)
-        return np.stack([*lows, *highs], axis=1)
 
     def _append(self, ids: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
         start, end = self._used, self._used + len(ids)

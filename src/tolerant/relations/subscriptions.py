@@ -77,6 +77,15 @@ class Subscriptions:
             self._held[name][start : self._size] = values[chosen]
         return added
 
+    def holds(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the ids are there."""
+        found: NDArray[np.bool_] = self._slots.get_many(ids) >= 0
+        return found
+
+    def put(self, name: str, ids: NDArray[np.int64], values: NDArray[Any]) -> None:
+        """Give a parameter of these subscriptions, which are there, other values."""
+        self._held[f"parameter.{name}"][self._slots.get_many(ids)] = values
+
     def remove_many(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Remove subscriptions; which of the ids were there (of an id that stands twice, the first)."""
         slots = self._slots.pop_many(ids)

@@ -1,4 +1,6 @@
-"""Our own clauses, peeled off the end of a select: WITHIN, FIDELITY, OTHERWISE, KEEP n ROWS, REFRESH WITHIN t."""
+"""Our own clauses, peeled off the end of a select: WITHIN, FIDELITY, OTHERWISE, KEEP n ROWS, REFRESH WITHIN t and
+WITH (option = value, …).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from sqlglot import Token
 from tolerant.sql.cursor import Cursor
 from tolerant.sql.durations import read_duration
 from tolerant.sql.errors import StatementError
-from tolerant.sql.shape import Clauses
+from tolerant.sql.shape import Clauses, Given
 from tolerant.sql.tokens import depths, source
 
-WORDS = ("WITHIN", "FIDELITY", "OTHERWISE", "KEEP", "REFRESH")
-_ANY = "WITHIN, FIDELITY, OTHERWISE, KEEP, REFRESH or ';'"
+WORDS = ("WITHIN", "FIDELITY", "OTHERWISE", "KEEP", "REFRESH", "WITH")
+_ANY = "WITHIN, FIDELITY, OTHERWISE, KEEP, REFRESH, WITH or ';'"
 
 
 def peel(text: str, tokens: list[Token]) -> tuple[list[Token], Clauses]:
@@ -22,7 +24,10 @@ def peel(text: str, tokens: list[Token]) -> tuple[list[Token], Clauses]:
     """
     for i, (depth, token) in enumerate(depths(tokens)):
         named = i and source(text, tokens[i - 1]).upper() in (".", "AS")
-        if depth == 0 and not named and source(text, token).upper() in WORDS:
+        word = source(text, token).upper()
+        # Spark's own WITH begins a select, or says what follows: ROLLUP, CUBE.
+        theirs = word == "WITH" and (i == 0 or i + 1 == len(tokens) or source(text, tokens[i + 1]) != "(")
+        if depth == 0 and not named and not theirs and word in WORDS:
             return tokens[:i], _clauses(Cursor(text, tokens[i:]))
     return tokens, Clauses()
 
@@ -56,6 +61,30 @@ def take_duration(cursor: Cursor, what: str) -> int:
     return duration
 
 
+def take_options(cursor: Cursor) -> tuple[Given, ...]:
+    """`(name = value, …)`: none of them twice."""
+    cursor.take_symbol("(")
+    given: dict[str, Given] = {}
+    while True:
+        place = cursor.here()
+        name = cursor.take_name("the name of an option").lower()
+        if name in given:
+            raise StatementError(f"option {name} is given twice", found=name, span=place)
+        cursor.take_symbol("=")
+        value_place = cursor.here()
+        given[name] = Given(name, _option_value(cursor, name), place, value_place)
+        if cursor.take_symbol(",", ")") == ")":
+            return tuple(given.values())
+
+
+def _option_value(cursor: Cursor, name: str) -> str | int | float:
+    if cursor.word() or cursor.at_symbol("`") or (cursor.token and source(cursor.text, cursor.token)[0] == "`"):
+        return cursor.take_name(f"a value for option {name}")
+    if cursor.token is not None and source(cursor.text, cursor.token)[0] in "'\"":
+        return cursor.take_string(f"a value for option {name}")
+    return cursor.take_number(f"a value for option {name}")
+
+
 def _clauses(cursor: Cursor) -> Clauses:
     found: dict[str, object] = {}
     spans: dict[str, tuple[int, int]] = {}
@@ -69,12 +98,16 @@ def _clauses(cursor: Cursor) -> Clauses:
         cursor.index += 1
         found[name] = _value(cursor, name)
         spans[name] = place
+    if "with" in found:
+        found["options"] = found.pop("with")
     return Clauses(**found, spans=spans)  # type: ignore[arg-type]
 
 
 def _value(cursor: Cursor, name: str) -> object:
     if name == "within":
         return take_within(cursor)
+    if name == "with":
+        return take_options(cursor)
     if name == "otherwise":
         return cursor.take_word("WIDEN", "WITHHOLD").lower()
     if name == "refresh":

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from sqlglot import Token
 
 from tolerant.sql.catalogue import Catalogue
-from tolerant.sql.clauses import peel, take_within
+from tolerant.sql.clauses import peel, take_options, take_within
 from tolerant.sql.cursor import Cursor
 from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import StatementError, expected, position
@@ -196,38 +196,23 @@ def _type(cursor: Cursor) -> str:
 
 
 def _options(cursor: Cursor) -> StreamOptions:
-    cursor.take_symbol("(")
     given: dict[str, Any] = {}
-    named: set[str] = set()
-    while True:
-        place = cursor.here()
-        name = cursor.take_name("the name of an option").lower()
-        if name not in NAMES or name in named:
+    for option in take_options(cursor):
+        if option.name not in NAMES:
             raise StatementError(
-                f"option {name} is given twice" if name in named else f"there is no option {name}",
+                f"there is no option {option.name}",
                 expected=f"one of {', '.join(NAMES)}",
-                found=name,
-                span=place,
+                found=option.name,
+                span=option.place,
                 hint=f"the options are {', '.join(NAMES)}",
             )
-        cursor.take_symbol("=")
-        place = cursor.here()
         try:
-            field, value = read_option(name, _option_value(cursor, name))
-            given[field], named = value, named | {name}
+            field, value = read_option(option.name, option.value)
         except StatementError as error:
-            error.span = error.span or place
+            error.span = error.span or option.value_place
             raise
-        if cursor.take_symbol(",", ")") == ")":
-            return StreamOptions(**given)
-
-
-def _option_value(cursor: Cursor, name: str) -> str | int | float:
-    if cursor.word() or cursor.at_symbol("`") or (cursor.token and source(cursor.text, cursor.token)[0] == "`"):
-        return cursor.take_name(f"a value for option {name}")
-    if cursor.token is not None and source(cursor.text, cursor.token)[0] in "'\"":
-        return cursor.take_string(f"a value for option {name}")
-    return cursor.take_number(f"a value for option {name}")
+        given[field] = value
+    return StreamOptions(**given)
 
 
 def _query(cursor: Cursor) -> CreateQuery:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from tolerant.sql.durations import duration_text
 from tolerant.sql.names import quoted
 from tolerant.sql.predicates import And, Between, Compare, In, Like, Not, Operand, Or, Parameter, Predicate
@@ -19,6 +21,7 @@ from tolerant.sql.statements import (
     RangeAggregateSelect,
     RangeSelect,
     Select,
+    Sharing,
     Show,
     Statement,
     Subscribe,
@@ -61,8 +64,9 @@ def select_text(select: Select) -> str:
     match select:
         case AggregateSelect():
             return _aggregate(select)
-        case RangeSelect(relation, ranges):
-            return f"SELECT * FROM {quoted(relation)} WHERE {' AND '.join(_range(where) for where in ranges)}"
+        case RangeSelect(relation, ranges, sharing):
+            where = " AND ".join(_range(part) for part in ranges)
+            return f"SELECT * FROM {quoted(relation)} WHERE {where}{_sharing(sharing)}"
         case RangeAggregateSelect(relation, fn, column, where):
             argument = "*" if column is None else quoted(column)
             what = f"DISTINCT {argument}" if fn == "distinct" else f"{fn.upper()}({argument})"
@@ -171,6 +175,16 @@ def _definition(what: str, name: str, columns: tuple[Column, ...], key: tuple[st
     listed = ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
     source = "" if uri is None else f" FROM {constant(uri)}"
     return f"CREATE {what} {quoted(name)} ({listed}) KEY ({', '.join(map(quoted, key))}){source}"
+
+
+def _sharing(sharing: Sharing) -> str:
+    """The options that are not the default; none: nothing."""
+    given = []
+    for field in fields(Sharing):
+        value = getattr(sharing, field.name)
+        if value != field.default:
+            given.append(f"{field.name} = {number(value) if isinstance(value, float) else constant(value)}")
+    return f" WITH ({', '.join(given)})" if given else ""
 
 
 def _options(stream: Stream) -> str:

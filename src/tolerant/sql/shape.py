@@ -69,21 +69,33 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class Given:
+    """An option, `name = value`, and where the two stand."""
+
+    name: str
+    value: str | int | float
+    place: Span | None = None
+    value_place: Span | None = None
+
+
+@dataclass(frozen=True)
 class Clauses:
-    """Our own clauses; None: not written. `refresh` is microseconds. `spans` says where each stands."""
+    """Our own clauses; None: not written. `refresh` is microseconds, `options` are those of WITH. `spans` says where
+    each stands.
+    """
 
     within: float | None = None
     fidelity: float | None = None
     otherwise: Otherwise | None = None
     keep: int | None = None
     refresh: int | None = None
+    options: tuple[Given, ...] | None = None
     spans: dict[str, Span] = field(default_factory=dict, compare=False)
 
     def written(self) -> list[str]:
         """The names of the clauses that are written."""
-        return [
-            name for name in ("within", "fidelity", "otherwise", "keep", "refresh") if getattr(self, name) is not None
-        ]
+        names = {name: name for name in ("within", "fidelity", "otherwise", "keep", "refresh")} | {"with": "options"}
+        return [name for name, held in names.items() if getattr(self, held) is not None]
 
 
 @dataclass(frozen=True)

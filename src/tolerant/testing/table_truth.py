@@ -162,8 +162,12 @@ class TableTruth:
         for (query, number), given in self._parameters.items():
             if isinstance(self._queries[query].select, RangeAggregateSelect):
                 continue
-            if all(low <= values[column] <= high for column, low, high in self._ends(query, given)):
+            if self.inside(query, given, values):
                 self.told.setdefault((query, number), []).append((kind, key, at, row))
+
+    def inside(self, query: str, given: dict[str, Any], row: Row) -> bool:
+        """Whether a row lies in the ranges of a query with these parameters."""
+        return all(low <= row[column] <= high for column, low, high in self._ends(query, given))
 
     def _answer_all(self, rows: dict[str, tuple[Any, ...]], at: int) -> None:
         for key, spans in self.spans.items():

@@ -2,8 +2,8 @@
 
 `simulate_table(seed)` plays one history and judges it: every subscription, to rows or to an aggregate, must have heard
 exactly what brute force over the log says (`TableTruth`), once and in order, whatever was repeated, late, lost with a
-crash or said again by a pipeline that started anew; and clients that die and resume must hold the rows of their range,
-and have heard each answer once.
+crash or said again by a pipeline that started anew, and whichever channels it shared with whom by which version of the
+channel table; and clients that die and resume must hold the rows of their range, and have heard each answer once.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tolerant.sql import CreateQuery, CreateTable, Subscribe, Unsubscribe, parse
 from tolerant.sql.statements import RangeAggregateSelect
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND, StreamOptions
+from tolerant.testing.channel_hearing import ChannelHearing
 from tolerant.testing.notice_hearing import answers_heard
 from tolerant.testing.table_truth import Span, TableTruth, Told
 from tolerant.transport.changes import ARROW, CLOCK, changes_batch, clock_row
@@ -31,8 +32,14 @@ from tolerant.transport.rows import unpack
 
 _TABLE = parse("CREATE TABLE stock (id BIGINT, x DOUBLE, y INT) KEY (id)")
 _QUERIES = {
-    "area": parse("CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high"),
-    "box": parse("CREATE QUERY box(low, top) AS SELECT * FROM stock WHERE x BETWEEN low AND 9 AND y BETWEEN 0 AND top"),
+    "area": parse(
+        "CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high"
+        " WITH (channel = 2, transfer = 1, waste = 0.5)"
+    ),
+    "box": parse(
+        "CREATE QUERY box(low, top) AS SELECT * FROM stock WHERE x BETWEEN low AND 9 AND y BETWEEN 0 AND top"
+        " WITH (channel = 4, transfer = 1, waste = 0.2, procedure = 'pieces')"
+    ),
     "cheap": parse("CREATE QUERY cheap AS SELECT * FROM stock WHERE x BETWEEN 0 AND 5"),
     "least": parse("CREATE QUERY least(low, high) AS SELECT MIN(y) FROM stock WHERE x BETWEEN low AND high"),
     "kinds": parse("CREATE QUERY kinds(low, high) AS SELECT DISTINCT y FROM stock WHERE x BETWEEN low AND high"),
@@ -52,6 +59,8 @@ class TableReport:
     violations: list[str]
     deliveries: int
     restarts: int
+    shared: int = 0
+    """How often a subscription came to share a channel."""
 
     @property
     def ok(self) -> bool:
@@ -78,6 +87,16 @@ class _Watcher:
     query: str
     place: Position | None = None
     answers: list[tuple[int, Any]] = field(default_factory=list)
+
+
+@dataclass
+class _Holder:
+    """An application that keeps the rows with x from 0 to 5: id → x, and its place."""
+
+    query: str
+    parameters: dict[str, float] = field(default_factory=dict)
+    place: Position | None = None
+    held: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -110,8 +129,8 @@ class _Simulation:
             send(self._log, query)
         self._feeders = [_Feeder(f"f{n}", self._random.randint(-200_000, 200_000)) for n in range(2)]
         self._pipelines = [_Pipeline("p0")]
-        self._held: dict[int, float] = {}  # what a client knows of the range of `cheap`
-        self._place: Position | None = None
+        self._holders = [_Holder("cheap"), _Holder("area", {"low": 0.0, "high": 5.0})]
+        self._subscribe(Subscribe("area", (0.0, 5.0)))
         self._watchers = [_Watcher("peak"), _Watcher("total")]
         self._repeated: list[str] = []
         self._restarts = 0
@@ -120,10 +139,11 @@ class _Simulation:
         """Something happens."""
         chance = self._random
         self._now += chance.randint(10_000, 400_000)
-        chance.choices(
-            [self._change, self._post, self._repeat, self._clock, self._read, self._people, self._die, self._listen],
-            [30, 25, 4, 15, 15, 8, 5, 6],
-        )[0]()
+        likely = {
+            self._change: 30, self._post: 25, self._repeat: 4, self._clock: 15, self._read: 15, self._people: 8,
+            self._die: 5, self._listen: 6, self._wait: 3,
+        }  # fmt: skip
+        chance.choices(list(likely), list(likely.values()))[0]()
 
     def finish(self) -> None:
         """The weather turns calm: everything is sent, read and heard."""
@@ -187,6 +207,10 @@ class _Simulation:
         if batch is not None and CLOCK not in batch.column("kind").to_pylist():
             self._log.append("changes.stock", batch)
 
+    def _wait(self) -> None:
+        """A boundary or two pass."""
+        self._now += self._random.randint(1, 20) * SECOND
+
     def _clock(self) -> None:
         newest = self._pipelines[-1].name
         self._log.append("changes.stock", clock_row(_table().columns, self._now, 1, newest))
@@ -201,6 +225,9 @@ class _Simulation:
             statement = kind("box", (low, chance.randint(0, 3)))
         elif chance.random() < 0.6:
             statement = kind(chance.choice(["least", "kinds", "mean"]), statement.values)
+        self._subscribe(statement)
+
+    def _subscribe(self, statement: Subscribe | Unsubscribe) -> None:
         query = _QUERIES[statement.name]
         assert isinstance(query, CreateQuery)
         self._log.append("subscriptions.stock", subscription_row(statement, query, _table()))
@@ -247,20 +274,28 @@ class _Simulation:
         """Clients come up with what they kept, hear what there is, and die."""
         for watcher in self._watchers:
             self._watch(watcher)
-        subscription = Client(self._log).subscribe("cheap", position=self._place)
-        if self._place is None:
-            self._held = {}
+        for holder in self._holders:
+            self._hold(holder)
+
+    def _hold(self, holder: _Holder) -> None:
+        client = Client(self._log)
+        if holder.place is None:
+            holder.held = {}
+            given = {name: [value] for name, value in holder.parameters.items()}
+            subscription = client.subscriptions(holder.query, **given)[0]
+        else:
+            subscription = client.subscribe(holder.query, position=holder.place, **holder.parameters)
         ready = list(subscription.ready())
         while subscription.poll():
             ready += subscription.ready()
         for change in ready:
-            if change.position and self._place and change.position.mark <= self._place.mark:
-                self._repeated.append(f"a client hears {change} after {self._place}")
-            self._place = change.position or self._place
+            if change.position and holder.place and change.position.mark <= holder.place.mark:
+                self._repeated.append(f"a client hears {change} after {holder.place}")
+            holder.place = change.position or holder.place
             if change.kind == "insert":
-                self._held[change.row["id"]] = change.row["x"]
+                holder.held[change.row["id"]] = change.row["x"]
             else:
-                self._held.pop(change.row["id"], None)
+                holder.held.pop(change.row["id"], None)
 
     def _watch(self, watcher: _Watcher) -> None:
         subscription = Client(self._log).subscribe(watcher.query, position=watcher.place)
@@ -277,12 +312,17 @@ class _Simulation:
         truth = TableTruth(_table(), _OPTIONS.latency, _OPTIONS.lease)
         truth.read(self._log.read(_TOPICS))
         violations, count = list(self._repeated), 0
-        told = self._told()
-        for who in sorted({*truth.told, *told}):
-            expected, heard = truth.told.get(who, []), told.get(who, [])
-            count += len(heard)
-            if heard != expected:
-                violations.append(f"{who} heard {heard}, not {expected}")
+        shared = 0
+        for query in ("area", "box", "cheap"):
+            hearing = self._hearing(query, truth)
+            violations += [f"{query}: {fault}" for fault in hearing.faults]
+            shared += self._shared(query)
+            told = {number: [_as_told(row) for row in rows] for number, rows in hearing.told.items()}
+            for number in sorted({*told, *(number for name, number in truth.told if name == query)}):
+                expected, heard = truth.told.get((query, number), []), told.get(number, [])
+                count += len(heard)
+                if heard != expected:
+                    violations.append(f"{query} {number} heard {heard}, not {expected}")
         for (query, number), spans in sorted(truth.spans.items()):
             select = _select(query)
             entries = self._log.read(f"notices.{query}")
@@ -294,24 +334,38 @@ class _Simulation:
         for watcher in self._watchers:
             violations += _misheard(watcher, truth.spans[watcher.query, 0][0])
         cheap = {int(key): row[1] for key, row in truth.rows.items() if 0 <= row[1] <= 5}
-        if self._held != cheap:
-            violations.append(f"a client holds {self._held}, not {cheap}")
-        return TableReport(self._seed, violations, count, self._restarts)
+        violations += [
+            f"a client of {holder.query} holds {holder.held}, not {cheap}"
+            for holder in self._holders
+            if holder.held != cheap
+        ]
+        return TableReport(self._seed, violations, count, self._restarts, shared)
 
-    def _told(self) -> dict[tuple[str, int], list[Told]]:
-        """(query, subscription) → what was said to it, repeated steps left out, as a client would."""
-        found: dict[tuple[str, int], list[Told]] = {}
-        for query in _QUERIES:
-            newest: dict[int, int] = {}
-            for entry in self._log.read(f"answers.{query}"):
-                for row in unpack(entry.payload).to_pylist():
-                    if row["step"] > newest.get(row["subscription"], -1):
-                        newest[row["subscription"]] = row["step"]
-                        values = tuple(row[f"row.{column.name}"] for column in _table().columns)
-                        found.setdefault((query, row["subscription"]), []).append(
-                            (row["kind"], row["key"], row["at"], values)
-                        )
-        return found
+    def _hearing(self, query: str, truth: TableTruth) -> ChannelHearing:
+        """What the channels say, by their headers, to each subscription that there ever was."""
+        given: dict[int, dict[str, Any]] = {0: {}}
+        for entry in self._log.read("subscriptions.stock"):
+            for row in unpack(entry.payload).to_pylist():
+                if row["template"] == query:
+                    given[row["id"]] = {name.removeprefix("parameter."): value for name, value in row.items()}
+
+        def inside(number: int, row: dict[str, Any]) -> bool:
+            return truth.inside(query, given[number], row)
+
+        return ChannelHearing(inside).read(self._log.read((f"channels.{query}", f"answers.{query}")))
+
+    def _shared(self, query: str) -> int:
+        return sum(
+            len(row["joined"])
+            for entry in self._log.read(f"channels.{query}")
+            for row in unpack(entry.payload).to_pylist()
+            if row["channel"] >= 0
+        )
+
+
+def _as_told(row: dict[str, Any]) -> Told:
+    values = tuple(row[f"row.{column.name}"] for column in _table().columns)
+    return row["kind"], row["key"], row["at"], values
 
 
 def _misheard(watcher: _Watcher, span: Span) -> list[str]:

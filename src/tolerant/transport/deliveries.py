@@ -1,9 +1,7 @@
-"""What a pipeline over a table says: rows for subscriptions in `answers.<query>`, and the table itself in
-`rows.<table>`.
+"""What a pipeline says of its table: the current rows in `rows.<table>`, by key.
 
-A delivery is one change of one row for one subscription; changes with one `at` are one transaction. `step` numbers the
-changes of the table: a function of the log, so a reader that has seen a step knows a repeated one, even from a pipeline
-that started anew.
+Their version is the step of the last change. Steps number the changes of the table: a function of the log, so a reader
+that has seen a step knows a repeated one, even from a pipeline that started anew.
 """
 
 from __future__ import annotations
@@ -18,42 +16,12 @@ from numpy.typing import NDArray
 
 from tolerant.relations import Changes
 from tolerant.streams import Column
-from tolerant.transport.changes import ARROW, DELETE, INSERT
 from tolerant.transport.rows import COMPACTED
-
-_KINDS = pa.array([DELETE, INSERT], pa.string())
-_COMMON = [
-    ("subscription", pa.int64()),
-    ("kind", pa.dictionary(pa.int32(), pa.string())),  # insert, delete
-    ("key", pa.string()),
-    ("at", pa.int64()),
-    ("step", pa.int64()),
-]
 
 
 def rows_topic(table: str) -> str:
     """The compacted topic of a table's current rows, by key; of a pair's, by table and key (`row_key`)."""
     return f"rows.{table}"
-
-
-def deliveries_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The columns of `answers.<query>` for a query that selects rows of a table with these columns."""
-    return pa.schema([*_COMMON, *((f"row.{column.name}", ARROW[column.type]) for column in columns)])
-
-
-def deliveries_batch(
-    columns: Sequence[Column], changes: Changes, steps: NDArray[np.int64], subscriptions: NDArray[np.int64]
-) -> pa.RecordBatch:
-    """One row for each change, which is for the subscription beside it."""
-    arrays = [
-        pa.array(subscriptions),
-        pa.DictionaryArray.from_arrays(pa.array(changes.insert.astype(np.int32)), _KINDS),
-        pa.array(changes.keys, pa.string()),
-        pa.array(changes.at),
-        pa.array(steps),
-        *(pa.array(changes.columns[column.name], ARROW[column.type]) for column in columns),
-    ]
-    return pa.record_batch(arrays, schema=deliveries_schema(columns))
 
 
 def row_key(table: str, key: str) -> str:
@@ -90,5 +58,5 @@ def read_row(columns: Iterable[Column], body: bytes) -> dict[str, Any]:
 
 
 def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The table's own columns of a delivery as `to_pylist` gives it."""
+    """The table's own columns of a row on a channel (`tolerant.transport.channels`) as `to_pylist` gives it."""
     return {name.removeprefix("row."): value for name, value in record.items() if name.startswith("row.")}

@@ -1,4 +1,11 @@
-"""The range queries over one table: their subscriptions, and what a batch of changes is worth to each."""
+"""The range queries over one table: their subscriptions, the channels these share, and what a batch of changes is on
+each (`specs/4-merging.md` §6).
+
+Who subscribes has a channel of their own at once. At boundaries subscriptions are grouped (`Regrouping`), and the next
+version of the channel table says who takes which channel from then on; in between a channel loses members but gains
+none, and carries what it carried. So each subscription is on exactly one channel at any time, and every row in its
+range is on that channel.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +17,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.relations import Changes, RangeSelection, Relation, Subscriptions
+from tolerant.relations.order import INTEGERS, unordered
+from tolerant.relations.ranges import exact_ends, exact_places
+from tolerant.spark.kinds.channel_table import ChannelTable
+from tolerant.spark.kinds.explaining import explanation
+from tolerant.spark.kinds.regrouping import LARGEST, Regrouping, renumbered
 from tolerant.sql import CreateQuery, CreateTable
+from tolerant.sql.statements import RangeSelect
 from tolerant.sql.templates import column_ranges, parameter_types
-from tolerant.transport.deliveries import deliveries_batch
+from tolerant.streams import StreamOptions
+from tolerant.transport.channels import ChannelChange, answers_topic, channel_rows, channels_topic, table_batch
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
+
+Integers = NDArray[np.int64]
+Said = list[tuple[str, pa.RecordBatch]]
+
+_CHANNEL = " channel"  # beside the parameters of each subscription; a space that no parameter's name begins with
+_COUNTED = ("received", "unheard", "versions", "moves")
+_BOUNDARY = StreamOptions().boundary
 
 
 class Selection:
@@ -21,35 +42,71 @@ class Selection:
 
     tally = "deliveries"
 
-    def __init__(self, query: CreateQuery, table: CreateTable, held: Subscriptions | None = None) -> None:
-        self.query, self._table = query, table
-        self._types = parameter_types(query, table)
-        self.subscriptions = held if held is not None else Subscriptions(self._types)
-        self._index = RangeSelection(column_ranges(query, table))
-        if held is None and not query.parameters:
-            self.subscriptions.add_many(subscription_ids({}), {})
-        self._index.add_many(self.subscriptions.ids(), self.subscriptions.columns())
+    def __init__(self, query: CreateQuery, table: CreateTable, state: Mapping[str, NDArray[Any]] | None = None) -> None:
+        assert isinstance(query.select, RangeSelect)
+        self.query, self._table, self._sharing = query, table, query.select.sharing
+        self._types, self._ranges = parameter_types(query, table), column_ranges(query, table)
+        self._plan = Regrouping(self._sharing, len(self._ranges))
+        self._apart = RangeSelection(self._ranges)  # those with a channel of their own
+        self._unsaid: list[ChannelChange] = []
+        held = {**self._types, _CHANNEL: "BIGINT"}
+        if state is None:
+            self.subscriptions = Subscriptions(held)
+            self._shared = ChannelTable.empty(len(self._ranges))
+            self._version, self._free, self._counts = 0, 0, np.zeros(len(_COUNTED), np.int64)
+            if not query.parameters:
+                self._join(subscription_ids({}), {})
+            return
+        self.subscriptions = Subscriptions.load(held, _under("subscriptions.", state))
+        self._shared = ChannelTable.load(_under("shared.", state))
+        self._plan.load(_under("plan.", state))
+        self._version, self._free = state["numbers"].tolist()
+        self._counts = state["counts"].copy()
+        ids, columns = self.subscriptions.ids(), self.subscriptions.columns()
+        alone = columns[_CHANNEL] < 0
+        self._apart.add_many(ids[alone], {name: column[alone] for name, column in columns.items()})
 
     @classmethod
     def over(
         cls, query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None
     ) -> Selection:
-        """A new selection, or the one whose subscriptions were these. What rows there are is of no account."""
-        return cls(query, table, None if state is None else Subscriptions.load(parameter_types(query, table), state))
+        """A new selection, or the one whose state this was. What rows there are is of no account."""
+        return cls(query, table, state)
 
     def __len__(self) -> int:
         return len(self.subscriptions)
 
     def figures(self) -> dict[str, int]:
-        """There are none of its own."""
-        return {}
+        """Channels; rows that subscribers were sent, wanted or not; changes on no channel; versions of the channel
+        table, and how many changed channel in all.
+        """
+        open_channels = int(np.count_nonzero(self._shared.members)) + len(self._apart)
+        return {"channels": open_channels, **dict(zip(_COUNTED, self._counts.tolist(), strict=True))}
+
+    def explanation(self) -> dict[str, Any]:
+        """What sharing channels comes to now."""
+        columns = self.subscriptions.columns()
+        rectangles = self._rectangles(len(self), columns)
+        half = len(self._ranges)
+        rectangles[:, half:] = np.fmax(rectangles[:, half:], rectangles[:, :half])  # an empty range has no rows
+        regions = {channel: np.array(self._shown(held)) for channel, held in self._shared.regions_by_channel().items()}
+        names = tuple(part.column for part in self._ranges)
+        return explanation(self._sharing, self._plan.size(), rectangles, columns[_CHANNEL], regions, names)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The subscriptions; the index is made anew from them."""
-        return self.subscriptions.state()
+        """Subscriptions with their channels, the table and the plan; the indexes are made anew from them."""
+        held = [
+            ("subscriptions", self.subscriptions.state()),
+            ("shared", self._shared.state()),
+            ("plan", self._plan.state()),
+        ]
+        arrays = {f"{part}.{name}": array for part, named in held for name, array in named.items()}
+        return {**arrays, "numbers": np.array([self._version, self._free], np.int64), "counts": self._counts.copy()}
+
+    # -- subscriptions -----------------------------------------------------------------------------------------------
 
     def take(self, batch: pa.RecordBatch) -> None:
-        """Subscribe and unsubscribe, in the order of the rows.
+        """Subscribe and unsubscribe, in the order of the rows; `announce` has what it changed in the channel table.
 
         Raises:
             ValueError: the rows are not those of this template.
@@ -59,17 +116,127 @@ class Selection:
         edges = np.flatnonzero(np.diff(joining.astype(np.int8))) + 1
         for run in np.split(np.arange(len(ids)), edges):
             if len(run) and joining[run[0]]:
-                given = {name: column[run] for name, column in columns.items()}
-                self.subscriptions.add_many(ids[run], given)
-                self._index.add_many(ids[run], given)
+                self._join(ids[run], {name: column[run] for name, column in columns.items()})
             elif len(run):
-                self.subscriptions.remove_many(ids[run])
-                self._index.remove_many(ids[run])
+                self._leave(ids[run])
 
-    def say(self, changes: Changes, steps: NDArray[np.int64]) -> list[tuple[str, pa.RecordBatch]]:
-        """What the changes are to the subscriptions that they concern."""
-        rows, ids = self._index.matching(changes.columns)
+    def announce(self, at: int, step: int) -> Said:
+        """The version of the channel table that subscriptions which came or went have made, if they have.
+
+        It holds from event time `at` on, for rows of steps after `step`.
+        """
+        changed, self._unsaid = self._unsaid, []
+        if not changed:
+            return []
+        self._version += 1
+        self._counts[_COUNTED.index("versions")] += 1
+        return [(channels_topic(self.query.name), table_batch(self._version, at, step, changed))]
+
+    def _join(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
+        self.subscriptions.add_many(ids, {**columns, _CHANNEL: ~ids})
+        now = self.subscriptions.of(ids)[_CHANNEL]
+        fresh = now < 0  # who was there already stays where they are
+        self._apart.add_many(ids[fresh], {name: column[fresh] for name, column in columns.items()})
+
+    def _leave(self, ids: Integers) -> None:
+        known = np.unique(ids[self.subscriptions.holds(ids)])
+        channels = self.subscriptions.of(known)[_CHANNEL]
+        self.subscriptions.remove_many(known)
+        shared = channels >= 0
+        self._apart.remove_many(known[~shared])
+        self._unsaid += [ChannelChange(~id, 0, None, [], [id]) for id in known[~shared].tolist()]
+        self._shared.leave(channels[shared])
+        for channel in np.unique(channels[shared]).tolist():
+            members = int(self._shared.members_of(np.array([channel]))[0])
+            self._unsaid.append(ChannelChange(channel, members, None, [], known[channels == channel].tolist()))
+
+    # -- boundaries --------------------------------------------------------------------------------------------------
+
+    def boundary(self, at: int, step: int) -> Said:
+        """The next version of the channel table, if the boundary at this event time makes one."""
+        ids, columns = self.subscriptions.ids(), self.subscriptions.columns()
+        rectangles = self._rectangles(len(ids), columns)
+        half = len(self._ranges)
+        usable = (rectangles[:, :half] <= rectangles[:, half:]).all(axis=1)  # an empty range needs no company
+        groups = self._plan.groups(at // _BOUNDARY, ids[usable], rectangles[usable])
+        if groups is None:
+            return []
+        before, after = columns[_CHANNEL], columns[_CHANNEL].copy()
+        after[usable], self._free = renumbered(before[usable], groups, ids[usable], self._free)
+        return self._change_over(ids, columns, before, after, at, step)
+
+    def _change_over(
+        self, ids: Integers, columns: Mapping[str, NDArray[Any]], before: Integers, after: Integers, at: int, step: int
+    ) -> Said:
+        """Let the channels be those of `after`, int64[n], and say so; who moves leaves the one and joins the other."""
+        old = self._shared.regions_by_channel()
+        shared, moved = after >= 0, before != after
+        ends = exact_ends(self._ranges, len(ids), columns)
+        self._shared = ChannelTable.of(ends[shared], after[shared], self._sharing.procedure)
+        self.subscriptions.put(_CHANNEL, ids[moved], after[moved])
+        alone = moved & ~shared
+        self._apart.remove_many(ids[moved & (before < 0)])
+        self._apart.add_many(ids[alone], {name: column[alone] for name, column in columns.items()})
+        now = self._shared.regions_by_channel()
+        resized = {channel for channel, held in now.items() if not _same(held, old.get(channel))}
+        joined, left = _lists(after[moved], ids[moved]), _lists(before[moved], ids[moved])
+        members = dict(zip(self._shared.numbers.tolist(), self._shared.members.tolist(), strict=True))
+        closed = old.keys() - now.keys()
+        for channel in sorted(resized | closed | joined.keys() | left.keys()):
+            regions = self._shown(now[channel]) if channel in resized else None
+            count = members.get(channel, 0) if channel >= 0 else len(joined.get(channel, []))
+            self._unsaid.append(ChannelChange(channel, count, regions, joined.get(channel, []), left.get(channel, [])))
+        self._counts[_COUNTED.index("moves")] += int(np.count_nonzero(moved))
+        return self.announce(at + 1, step)
+
+    def _rectangles(self, size: int, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+        """The subscriptions as the plan sees them, float64[n, 2d]: an integer is as wide as one."""
+        ends = [
+            np.asarray(columns[end] if isinstance(end, str) else np.full(size, end), np.float64)
+            + (side * 0.5 if part.type in INTEGERS else 0.0)
+            for side in (-1, 1)
+            for part in self._ranges
+            for end in (part.low if side < 0 else part.high,)
+        ]
+        return np.clip(np.stack(ends, axis=1), -LARGEST, LARGEST)
+
+    def _shown(self, ends: Integers) -> list[list[float]]:
+        """Regions as numbers."""
+        types = [part.type for part in self._ranges] * 2
+        return np.stack([unordered(ends[:, at], name) for at, name in enumerate(types)], axis=1).tolist()
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def say(self, changes: Changes, steps: Integers) -> Said:
+        """The changes on the channels that carry them."""
+        points = exact_places(self._ranges, changes.columns)
+        seen = np.stack([changes.columns[part.column].astype(np.float64) for part in self._ranges], axis=1)
+        self._plan.seen.add(np.clip(seen, -LARGEST, LARGEST))
+        shared_rows, shared_channels = self._shared.route(points)
+        own_rows, own = self._apart.matching(changes.columns)
+        rows, channels = np.concatenate([shared_rows, own_rows]), np.concatenate([shared_channels, ~own])
+        unheard = len(changes) - len(np.unique(rows))
+        heard = int(self._shared.members_of(shared_channels).sum()) + len(own)
+        self._counts[:2] += (heard, unheard)
         if not len(rows):
             return []
-        said = deliveries_batch(self._table.columns, changes.take(rows), steps[rows], ids)
-        return [(f"answers.{self.query.name}", said)]
+        order = np.lexsort((channels, rows))
+        rows = rows[order]
+        said = channel_rows(self._table.columns, changes.take(rows), steps[rows], channels[order], self._version)
+        return [(answers_topic(self.query.name), said)]
+
+
+def _same(one: Integers, other: Integers | None) -> bool:
+    return other is not None and np.array_equal(one, other)
+
+
+def _lists(channels: Integers, ids: Integers) -> dict[int, list[int]]:
+    """The ids on each channel, ascending."""
+    found: dict[int, list[int]] = {}
+    for channel, id in sorted(zip(channels.tolist(), ids.tolist(), strict=True)):
+        found.setdefault(channel, []).append(id)
+    return found
+
+
+def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

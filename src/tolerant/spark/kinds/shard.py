@@ -125,6 +125,17 @@ class RowsShard(Replayed, Generic[Query]):
     def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
         """Say (`_say_for`) what the changes, which each side has just taken, are to each query."""
 
+    def _advance(self, before: int | None, due: Sequence[Changes]) -> None:
+        """The horizon has moved on, from `before`: apply (`_apply`) what has come due."""
+        self._apply(due)
+
+    def _taken(self, query: Query) -> None:
+        """Subscriptions to a query have come or gone."""
+
+    def _explanations(self) -> dict[str, Any]:
+        """What queries have to say for `tolerant explain`, as JSON has it, by key of the status topic."""
+        return {}
+
     def take(self, batch: Sequence[Entry]) -> list[Output]:
         """Take entries in log order; what to say."""
         for entry in batch:
@@ -172,8 +183,8 @@ class RowsShard(Replayed, Generic[Query]):
         side.clock = at if side.clock is None else max(at, side.clock)
         clocks = [one.clock for one in self._sides if one.clock is not None]
         if len(clocks) == len(self._sides):
-            horizon = min(clocks) - _OPTIONS.latency
-            self._apply([one.waiting.release(horizon) for one in self._sides])
+            before, horizon = self.horizon, min(clocks) - _OPTIONS.latency
+            self._advance(before, [one.waiting.release(horizon) for one in self._sides])
         for row in range(len(ahead)):
             reason = f"at is {int(ahead.at[row]) - at} µs ahead of the pipeline's clock, more than a lease"
             kind = "insert" if ahead.insert[row] else "delete"
@@ -253,6 +264,7 @@ class RowsShard(Replayed, Generic[Query]):
             if template not in self._queries:
                 raise ValueError(f"there is no template {template!r}")
             self._queries[template].take(batch)
+            self._taken(self._queries[template])
         except ValueError as error:
             self._dead.append(DeadRow(f"subscriptions cannot be used: {error}", payload=payload[:4096]))
 
@@ -290,9 +302,9 @@ class RowsShard(Replayed, Generic[Query]):
             "subscriptions": {name: len(query) for name, query in self._queries.items()},
             "figures": {name: query.figures() for name, query in self._queries.items() if query.figures()},
         }
-        body = json.dumps(summary).encode()
-        row = (f"summary/{self._shard}", self.horizon or 0, body)
-        return Output(f"status.{self._home}", pack(compacted([row])))
+        said = {f"summary/{self._shard}": summary, **self._explanations()}
+        rows = [(key, self.horizon or 0, json.dumps(body).encode()) for key, body in said.items()]
+        return Output(f"status.{self._home}", pack(compacted(rows)))
 
     # -- state -----------------------------------------------------------------------------------------------------
 

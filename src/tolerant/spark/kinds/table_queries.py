@@ -7,7 +7,7 @@ what it says is a function of the changes, of their steps and of the subscriptio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,27 @@ class TableQuery(Protocol):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What cannot be worked out again from the statement and the table's rows, as arrays for a snapshot."""
+        ...
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """What a query has besides if its subscriptions share something that is told to all: a channel table."""
+
+    def announce(self, at: int, step: int) -> list[tuple[str, pa.RecordBatch]]:
+        """What subscriptions that came or went have changed in it; for rows of steps after `step`."""
+        ...
+
+    def boundary(self, at: int, step: int) -> list[tuple[str, pa.RecordBatch]]:
+        """What the boundary at this event time, whose rows have been said, changes in it.
+
+        Nothing may depend on boundaries that follow one another without rows or subscriptions in between: only the
+        first of them is processed.
+        """
+        ...
+
+    def explanation(self) -> dict[str, Any]:
+        """What it comes to, for `tolerant explain`, as JSON has it."""
         ...
 
 

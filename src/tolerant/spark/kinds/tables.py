@@ -6,12 +6,21 @@ What a change is to whom is said in `answers.<query>`; the rows that it leaves a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from tolerant.relations import Changes, Relation
+from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side
-from tolerant.spark.kinds.table_queries import TableQuery, is_hosted, table_query
+from tolerant.spark.kinds.table_queries import Announcing, TableQuery, is_hosted, table_query
 from tolerant.sql import CreateQuery, CreateTable
+from tolerant.streams import StreamOptions
+from tolerant.transport.rows import pack
+
+_BOUNDARY = StreamOptions().boundary
 
 
 class TableShard(RowsShard[TableQuery]):
@@ -35,3 +44,35 @@ class TableShard(RowsShard[TableQuery]):
     def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
         for query in self._queries.values():
             self._say_for(query, query.say(effects[0], steps[0]))
+
+    # -- what subscriptions share ------------------------------------------------------------------------------------
+
+    def _advance(self, before: int | None, due: Sequence[Changes]) -> None:
+        for part, boundary in self._by_boundary(due[0], before):
+            self._apply([part])
+            for query in self._queries.values() if boundary is not None else ():
+                if isinstance(query, Announcing):
+                    self._announce(query.boundary(boundary, self._steps))
+
+    def _by_boundary(self, due: Changes, before: int | None) -> Iterator[tuple[Changes, int | None]]:
+        """Changes in order in parts, each with the boundary that follows it, if the horizon has reached that.
+
+        Of boundaries that follow one another without changes the first alone is given.
+        """
+        horizon, ends = self.horizon or 0, -(-due.at // _BOUNDARY)
+        first = horizon if before is None else before // _BOUNDARY + 1
+        if first * _BOUNDARY <= horizon and (not len(due) or ends[0] > first):
+            yield due.take(np.zeros(0, np.int64)), first * _BOUNDARY
+        for number in np.unique(ends).tolist():
+            yield due.take(ends == number), number * _BOUNDARY if number * _BOUNDARY <= horizon else None
+
+    def _taken(self, query: TableQuery) -> None:
+        if isinstance(query, Announcing):
+            self._announce(query.announce((self.horizon or 0) + 1, self._steps))
+
+    def _announce(self, said: Sequence[tuple[str, pa.RecordBatch]]) -> None:
+        self._outputs += [Output(topic, pack(batch)) for topic, batch in said]
+
+    def _explanations(self) -> dict[str, Any]:
+        announcing = ((name, query) for name, query in self._queries.items() if isinstance(query, Announcing))
+        return {f"channels/{name}/{self._shard}": query.explanation() for name, query in announcing}

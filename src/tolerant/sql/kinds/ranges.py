@@ -8,6 +8,7 @@ from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.kind import Kind, allow_clauses, ranges
 from tolerant.sql.predicates import Parameter
 from tolerant.sql.shape import Shape
+from tolerant.sql.sharing import check_sharing, read_sharing
 from tolerant.sql.statements import CreateQuery, CreateTable, Range, RangeSelect, Select
 from tolerant.sql.types import NUMERIC, comparable
 
@@ -27,8 +28,10 @@ def _recognise(shape: Shape) -> Select | None:
             found="other conditions" if shape.where else "no WHERE",
             span=shape.where[0].span if shape.where else shape.end,
         )
-    allow_clauses(shape, (), "a query for everything in a range")
-    return RangeSelect(shape.relations[0], tuple(where for _, where in found))
+    allow_clauses(shape, ("with",), "a query for everything in a range")
+    return RangeSelect(
+        shape.relations[0], tuple(where for _, where in found), read_sharing(shape.clauses.options or ())
+    )
 
 
 def _covers(select: Select, catalogue: Catalogue) -> bool:
@@ -43,6 +46,7 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
         raise StatementError("expected BETWEEN on one or two columns", expected="BETWEEN on one or two columns")
     check_ranges(query, select.ranges, table)
+    check_sharing(select.sharing)
 
 
 def check_ranges(query: CreateQuery, parts: tuple[Range, ...], table: CreateTable) -> None:

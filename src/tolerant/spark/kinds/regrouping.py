@@ -1,0 +1,163 @@
+"""Who shares a channel, decided at boundaries: the live plan of one template, with sizes from the rows seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.merging import Costs, Merger, RowCounts, RowsSeen, merge
+from tolerant.sql.statements import Sharing
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+LARGEST = 1e18
+"""An end beyond it counts as this, for the plan alone: what is sent does not depend on it."""
+
+_CALLED = 2000
+"""Subscriptions, at most, for which plans of "union" and "pieces" are made: they compare all pairs."""
+
+_MANY = 8
+"""One subscription in so many that changed: merge afresh, as repairing one by one takes longer."""
+
+_REVIEW = 30
+"""Boundaries with rows between two looks whether merging afresh would be cheaper; a look also comes whenever twice as
+many rows have been seen, as the first sizes are rough.
+"""
+
+_WORTH = 0.99
+"""Merging afresh moves many: it has to cost less than this part of what there is."""
+
+
+class Regrouping:
+    """The plan of a template's channels. Everything is a function of the calls: the same log gives the same groups."""
+
+    def __init__(self, sharing: Sharing, dimensions: int) -> None:
+        self._sharing = sharing
+        self.costs = Costs(sharing.channel, sharing.transfer, sharing.waste)
+        self.seen = RowsSeen(dimensions)
+        self._merger: Merger | None = None
+        self._planned = np.zeros(0, np.int64)  # the ids in it, ascending
+        self._at = 0  # the last boundary with rows or changes, in periods
+        self._noticed = 0  # rows seen up to it
+        self._reviewed = 0  # rows seen at the last review
+        self._since = 0  # boundaries since
+        self._seed = 0
+
+    def groups(self, period: int, ids: Integers, rectangles: Floats) -> Integers | None:
+        """The group of each subscription at the boundary of this number, int64[n] (any numbers); None: as before.
+
+        `ids` int64[n] and `rectangles` float64[n, 2d]: those that there are now.
+        """
+        if self._sharing.method == "none":
+            return None
+        changed = any(map(len, self._changed(ids)))
+        if not changed and self.seen.rows == self._noticed:
+            return None
+        self.seen.boundary(max(1, period - self._at) if self._at else 1)
+        self._at, self._noticed, self._since = period, self.seen.rows, self._since + 1
+        size = self.seen.size()
+        if size is None or not self.seen.rows:
+            return None
+        due = self.seen.rows >= 2 * self._reviewed or self._since >= _REVIEW
+        if not (due or changed):
+            return None
+        if due:
+            self._reviewed, self._since = self.seen.rows, 0
+        if self._sharing.procedure != "box" and len(ids) <= _CALLED:
+            return self._merged(ids, rectangles, size)
+        return self._kept(period, ids, rectangles, size, due)
+
+    def _changed(self, ids: Integers) -> tuple[Integers, Integers]:
+        """Who has come since the last plan, and who has gone."""
+        return np.setdiff1d(ids, self._planned), np.setdiff1d(self._planned, ids)
+
+    def size(self) -> RowCounts | None:
+        """Rows a period, as far as is known."""
+        return self.seen.size()
+
+    def _merged(self, ids: Integers, rectangles: Floats, size: RowCounts) -> Integers:
+        self._planned = np.sort(ids)
+        labels = np.empty(len(ids), np.int64)
+        found = merge(rectangles, self.costs, size=size, procedure=self._sharing.procedure)
+        for label, group in enumerate(found.groups):
+            labels[list(group)] = label
+        return labels
+
+    def _kept(self, period: int, ids: Integers, rectangles: Floats, size: RowCounts, due: bool) -> Integers:
+        """The groups of the live plan, which takes in what changed."""
+        added, gone = self._changed(ids)
+        place = np.argsort(ids)
+        if self._merger is None or _MANY * (len(added) + len(gone)) > len(ids):
+            self._seed, self._merger = period, self._afresh(period, ids[place], rectangles[place], size)
+        else:
+            self._merger.reprice(size=size)
+            if len(gone):
+                self._merger.remove_many(gone.tolist())
+            if len(added):
+                which = place[np.searchsorted(ids[place], added)]
+                self._merger.add_many(added.tolist(), rectangles[which], fresh=False)
+            if due:
+                other = self._afresh(period, ids[place], rectangles[place], size)
+                if other.cost < _WORTH * self._merger.cost:
+                    self._seed, self._merger = period, other
+        self._planned = ids[place]
+        labels = np.empty(len(ids), np.int64)
+        for label, group in self._merger.channels().items():
+            labels[place[np.searchsorted(self._planned, np.array(group, np.int64))]] = label
+        return labels
+
+    def _afresh(self, seed: int, ids: Integers, rectangles: Floats, size: RowCounts) -> Merger:
+        merger = Merger(self.costs, size=size, seed=seed)
+        merger.add_many(ids.tolist(), rectangles)
+        return merger
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything as arrays."""
+        arrays = {f"seen.{name}": array for name, array in self.seen.state().items()}
+        if self._merger is not None:
+            arrays |= {f"merger.{name}": array for name, array in self._merger.state().items()}
+        counts = [self._at, self._noticed, self._reviewed, self._since, self._seed, self._merger is not None]
+        return {**arrays, "planned": self._planned, "counts": np.array(counts, np.int64)}
+
+    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Become what `state` was taken of."""
+        self.seen = RowsSeen.load({name[5:]: array for name, array in arrays.items() if name.startswith("seen.")})
+        self._planned = arrays["planned"]
+        self._at, self._noticed, self._reviewed, self._since, self._seed, planned = arrays["counts"].tolist()
+        size = self.seen.size()
+        if planned and size is not None:
+            held = {name[7:]: array for name, array in arrays.items() if name.startswith("merger.")}
+            self._merger = Merger.load(self.costs, held, size=size, seed=self._seed)
+
+
+def renumbered(before: Integers, groups: Integers, ids: Integers, free: int) -> tuple[Integers, int]:
+    """The channels of subscriptions in these groups, int64[n], and the next number that is free.
+
+    A group keeps the channel that most of its members were on before (below 0: their own); who is alone has a channel
+    of their own, ~id.
+    """
+    labels, counts = np.unique(groups, return_inverse=True, return_counts=True)[1:]
+    shared = counts[labels] > 1
+    channels = ~ids
+    pairs, votes = np.unique(
+        np.stack([labels[shared & (before >= 0)], before[shared & (before >= 0)]], axis=1), axis=0, return_counts=True
+    )
+    number = np.full(len(counts), -1, np.int64)
+    taken: set[int] = set()
+    for at in np.lexsort((pairs[:, 1], pairs[:, 0], -votes)).tolist():
+        label, channel = pairs[at].tolist()
+        if number[label] < 0 and channel not in taken:
+            number[label] = channel
+            taken.add(channel)
+    opened = np.flatnonzero((number < 0) & (counts > 1))
+    # In the order of their smallest member, so that it does not matter how groups were named.
+    smallest = np.full(len(counts), np.iinfo(np.int64).max)
+    np.minimum.at(smallest, labels, ids)
+    opened = opened[np.argsort(smallest[opened])]
+    number[opened] = free + np.arange(len(opened))
+    channels[shared] = number[labels[shared]]
+    return channels, free + len(opened)
