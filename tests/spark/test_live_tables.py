@@ -1,4 +1,6 @@
-"""Tables on real Spark: rows that change, subscriptions from a file, a pipeline that is killed."""
+"""Tables on real Spark: rows that change, subscriptions from a file that come to share a channel, a pipeline that is
+killed.
+"""
 
 import json
 import random
@@ -14,6 +16,7 @@ from tolerant.client import Client
 from tolerant.edge import Table
 from tolerant.sql import parse, render
 from tolerant.testing.channel_hearing import ChannelHearing
+from tolerant.transport.rows import unpack
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -55,6 +58,13 @@ def delivered(live: Live) -> dict[int, list[tuple]]:
     }
 
 
+def shared(live: Live) -> set[int]:
+    """The channels in the table that are not a subscription's own."""
+    entries = live.log.read("channels.area")
+    found = {channel for entry in entries for channel in unpack(entry.payload).column("channel").to_pylist()}
+    return {channel for channel in found if channel >= 0}
+
+
 def test_rows_reach_their_subscriptions_through_a_kill(live: Live) -> None:
     chance, model = random.Random(3), Model()
     live.run()
@@ -79,6 +89,17 @@ def test_rows_reach_their_subscriptions_through_a_kill(live: Live) -> None:
         play(table, model, chance, 40)
     expected = {number: told for (_, number), told in model.delivered.items()}
     live.wait(lambda: delivered(live) == expected, "every change at every subscription, once")
+
+    # By now a boundary has passed: all of them share a channel, and a row goes over it once.
+    live.wait(lambda: shared(live), "a channel that is shared")
+    with Table("stock", live.uri, "shop") as table:
+        play(table, model, chance, 20)
+        live.kill(live.runs[-1])
+        live.run()
+        play(table, model, chance, 20)
+    expected = {number: told for (_, number), told in model.delivered.items()}
+    live.wait(lambda: delivered(live) == expected, "every change over shared channels, once")
+    assert "of them shared" in live.tolerant("explain", "area").stdout
 
     heard = list(wide.changes(stop=lambda: True))
     while wide.poll():

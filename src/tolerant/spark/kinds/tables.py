@@ -50,8 +50,8 @@ class TableShard(RowsShard[TableQuery]):
     def _advance(self, before: int | None, due: Sequence[Changes]) -> None:
         for part, boundary in self._by_boundary(due[0], before):
             self._apply([part])
-            for query in self._queries.values() if boundary is not None else ():
-                if isinstance(query, Announcing):
+            for query in self._queries.values():
+                if boundary is not None and isinstance(query, Announcing):
                     self._announce(query.boundary(boundary, self._steps))
 
     def _by_boundary(self, due: Changes, before: int | None) -> Iterator[tuple[Changes, int | None]]:
@@ -60,8 +60,8 @@ class TableShard(RowsShard[TableQuery]):
         Of boundaries that follow one another without changes the first alone is given.
         """
         horizon, ends = self.horizon or 0, -(-due.at // _BOUNDARY)
-        first = horizon if before is None else before // _BOUNDARY + 1
-        if first * _BOUNDARY <= horizon and (not len(due) or ends[0] > first):
+        first = None if before is None else before // _BOUNDARY + 1
+        if first is not None and first * _BOUNDARY <= horizon and (not len(due) or ends[0] > first):
             yield due.take(np.zeros(0, np.int64)), first * _BOUNDARY
         for number in np.unique(ends).tolist():
             yield due.take(ends == number), number * _BOUNDARY if number * _BOUNDARY <= horizon else None
