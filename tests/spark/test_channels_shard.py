@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from test_table_shard import TOPICS, Shop
 
 from tolerant.client import Client, send
+from tolerant.merging import Costs, RowsSeen
 from tolerant.spark.kinds.channel_table import cut_exactly
-from tolerant.spark.kinds.regrouping import renumbered
+from tolerant.spark.kinds.regrouping import coarse, grain, renumbered
 from tolerant.sql import Subscribe, Unsubscribe, parse
 from tolerant.streams import SECOND
 from tolerant.testing.channel_hearing import ChannelHearing
@@ -320,3 +321,18 @@ def test_a_range_that_holds_nothing_disturbs_nobody(values):
     city.period()
     assert 99 not in city.hearing("boxs").told
     assert city.figures("boxs")["channels"] == 3
+
+
+def test_many_rectangles_are_looked_at_coarsely_where_a_channel_costs_much():
+    rng = np.random.default_rng(1)
+    corner = rng.uniform(0, 1000, (20_000, 2))
+    rectangles = np.concatenate([corner, corner + rng.uniform(5, 20, corner.shape)], axis=1)
+    seen = RowsSeen(2)
+    seen.add(rng.uniform(0, 1000, (5000, 2)))
+    seen.boundary()
+    assert not grain(rectangles, Costs(0.001, 1, 1), seen.size()).any()
+    step = grain(rectangles, Costs(1000, 1, 0.01), seen.size())
+    wide = coarse(rectangles, step)
+    assert len(np.unique(wide, axis=0)) <= 3000
+    assert (wide[:, :2] <= rectangles[:, :2]).all()
+    assert (wide[:, 2:] >= rectangles[:, 2:]).all()

@@ -1,4 +1,4 @@
-"""How subscriptions share channels, `WITH (channel = 365, transfer = 3.25, …)`: what each option takes."""
+"""How subscriptions share channels, `WITH (channel = 1, transfer = 1, …)`: what each option takes."""
 
 from __future__ import annotations
 

@@ -66,13 +66,13 @@ class Sharing:
     """How the subscriptions to a template share channels, `WITH (channel = …, …)`.
 
     The prices are in any one currency, only their ratios count: `channel` of one a period, `transfer` of a row sent,
-    `waste` of a row that a subscriber gets in vain; seed 002's by default. `procedure`: what a channel carries.
-    `method` "none": nothing is shared.
+    `waste` of a row that a subscriber gets in vain. By default a channel costs as much as a row, and twenty rows in
+    vain as one that is sent, as in seed 002. `procedure`: what a channel carries. `method` "none": nothing is shared.
     """
 
-    channel: float = 365.0
-    transfer: float = 3.25
-    waste: float = 0.16
+    channel: float = 1.0
+    transfer: float = 1.0
+    waste: float = 0.05
     procedure: Literal["box", "union", "pieces"] = "box"
     method: Literal["pairs", "none"] = "pairs"
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.merging import Costs, Merger, RowCounts, RowsSeen, merge
+from tolerant.merging.sizes import planar, reach
 from tolerant.sql.statements import Sharing
 
 Floats = NDArray[np.float64]
@@ -28,6 +29,15 @@ _REVIEW = 30
 many rows have been seen, as the first sizes are rough.
 """
 
+_UNITS = 3000
+"""Different rectangles, at most, that are compared all with all: where a channel costs much and rows are few, everyone
+is worth comparing with everyone."""
+
+_PAIRS = 3e6
+"""Pairs worth comparing, at most, for rectangles to be taken as they are."""
+
+_SAMPLE = 64
+
 _WORTH = 0.99
 """Merging afresh moves many: it has to cost less than this part of what there is."""
 
@@ -46,6 +56,7 @@ class Regrouping:
         self._reviewed = 0  # rows seen at the last review
         self._since = 0  # boundaries since
         self._seed = 0
+        self._grain = np.zeros(dimensions)  # rectangles are taken to be as wide as multiples of it; 0: as they are
 
     def groups(self, period: int, ids: Integers, rectangles: Floats) -> Integers | None:
         """The group of each subscription at the boundary of this number, int64[n] (any numbers); None: as before.
@@ -92,6 +103,7 @@ class Regrouping:
         added, gone = self._changed(ids)
         place = np.argsort(ids)
         if self._merger is None or _MANY * (len(added) + len(gone)) > len(ids):
+            self._grain = grain(rectangles, self.costs, size)
             self._seed, self._merger = period, self._afresh(period, ids[place], rectangles[place], size)
         else:
             self._merger.reprice(size=size)
@@ -99,8 +111,9 @@ class Regrouping:
                 self._merger.remove_many(gone.tolist())
             if len(added):
                 which = place[np.searchsorted(ids[place], added)]
-                self._merger.add_many(added.tolist(), rectangles[which], fresh=False)
+                self._merger.add_many(added.tolist(), coarse(rectangles[which], self._grain), fresh=False)
             if due:
+                self._grain = grain(rectangles, self.costs, size)
                 other = self._afresh(period, ids[place], rectangles[place], size)
                 if other.cost < _WORTH * self._merger.cost:
                     self._seed, self._merger = period, other
@@ -112,7 +125,7 @@ class Regrouping:
 
     def _afresh(self, seed: int, ids: Integers, rectangles: Floats, size: RowCounts) -> Merger:
         merger = Merger(self.costs, size=size, seed=seed)
-        merger.add_many(ids.tolist(), rectangles)
+        merger.add_many(ids.tolist(), coarse(rectangles, self._grain))
         return merger
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -121,17 +134,61 @@ class Regrouping:
         if self._merger is not None:
             arrays |= {f"merger.{name}": array for name, array in self._merger.state().items()}
         counts = [self._at, self._noticed, self._reviewed, self._since, self._seed, self._merger is not None]
-        return {**arrays, "planned": self._planned, "counts": np.array(counts, np.int64)}
+        return {**arrays, "planned": self._planned, "grain": self._grain, "counts": np.array(counts, np.int64)}
 
     def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Become what `state` was taken of."""
         self.seen = RowsSeen.load({name[5:]: array for name, array in arrays.items() if name.startswith("seen.")})
-        self._planned = arrays["planned"]
+        self._planned, self._grain = arrays["planned"], arrays["grain"]
         self._at, self._noticed, self._reviewed, self._since, self._seed, planned = arrays["counts"].tolist()
         size = self.seen.size()
         if planned and size is not None:
             held = {name[7:]: array for name, array in arrays.items() if name.startswith("merger.")}
             self._merger = Merger.load(self.costs, held, size=size, seed=self._seed)
+
+
+def grain(rectangles: Floats, costs: Costs, size: RowCounts) -> Floats:
+    """How coarsely to look at rectangles float64[n, 2d], float64[d], so that merging them takes seconds at most.
+
+    0 where few pairs are worth comparing; else so that no more than `_UNITS` of them differ. What is lost is small
+    beside what a channel then costs: the rows in a strip as wide as the grain.
+    """
+    n, half = len(rectangles), rectangles.shape[1] // 2
+    exact = np.zeros(half)
+    if n <= _UNITS:
+        return exact
+    content = costs.channel / (costs.transfer + costs.waste) if costs.transfer + costs.waste > 0 else np.inf
+    sample = rectangles[np.linspace(0, n - 1, _SAMPLE).astype(np.int64)]
+    met = 0
+    for x1, y1, x2, y2 in planar(sample).tolist():
+        window = reach(x1, y1, x2, y2, content, size.table)
+        apart = [
+            (rectangles[:, axis] > window[2 + axis]) | (rectangles[:, half + axis] < window[axis])
+            for axis in range(half)
+        ]
+        met += n - int(np.count_nonzero(np.any(apart, axis=0)))
+    if met / _SAMPLE * n / 2 <= _PAIRS:
+        return exact
+    low, high = rectangles[:, :half].min(axis=0), rectangles[:, half:].max(axis=0)
+    for cells in 2 ** np.arange(15, -1, -1):
+        found = (high - low) / cells
+        steps = np.rint(coarse(rectangles, found) / np.tile(np.where(found > 0, found, 1.0), 2)).astype(np.int64)
+        # One word a rectangle, by the steps from the first on: of four ends none takes more than 16 bits.
+        words = ((steps - steps.min(axis=0)) << (16 * np.arange(2 * half))).sum(axis=1)
+        if len(np.unique(words)) <= _UNITS:
+            return found
+    return high - low
+
+
+def coarse(rectangles: Floats, step: Floats) -> Floats:
+    """The rectangles float64[n, 2d] made wider, to multiples of `step` float64[d]; 0: as they are."""
+    half = len(step)
+    if not step.any():
+        return rectangles
+    unit = np.where(step > 0, step, 1.0)
+    low, high = rectangles[:, :half], rectangles[:, half:]
+    wide = [np.where(step > 0, np.floor(low / unit) * unit, low), np.where(step > 0, np.ceil(high / unit) * unit, high)]
+    return np.concatenate(wide, axis=1)
 
 
 def renumbered(before: Integers, groups: Integers, ids: Integers, free: int) -> tuple[Integers, int]:
