@@ -51,7 +51,9 @@ def ordered_ends(
         return ordered(lows, type_name), ordered(highs, type_name)
     low, high = _whole(np.ceil, lows), _whole(np.floor, highs)
     # Beyond all integers: no float lies between the last one and 2^63, so the end itself cannot say it.
-    nothing = (lows >= _TWO_63) | (highs < -_TWO_63)
+    # An end that is an integer is never beyond them, though as a float the last one is.
+    above = lows >= _TWO_63 if lows.dtype.kind == "f" else np.zeros(len(lows), np.bool_)
+    nothing = above | (highs < -_TWO_63)
     return np.where(nothing, _MOST, low), np.where(nothing, _LEAST, high)
 
 
