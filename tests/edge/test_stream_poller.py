@@ -86,7 +86,11 @@ def test_statements_are_followed_while_it_runs():
     asyncio.run(main())
 
 
-def test_one_that_is_started_again_has_the_same_model():
+@pytest.mark.parametrize("kept", [True, False])
+def test_one_that_is_started_again_has_the_same_model(kept, monkeypatch):
+    if not kept:  # as after a crash
+        monkeypatch.setattr(StreamPoller, "keep", lambda self: None)
+
     async def main():
         values = dict.fromkeys(SYMBOLS, 1.0)
         async with FaultyServer(values) as server:
@@ -100,7 +104,8 @@ def test_one_that_is_started_again_has_the_same_model():
 
             first = await playing(log, play)
             again = StreamPoller("quotes", log, "poller")
-            again.follow()
+            again.recall()
+            assert (log.latest("models.quotes", "model") is not None) == kept
             assert again.poller.items == first.poller.items
             for item in SYMBOLS:
                 assert again.poller.held(item) == first.poller.held(item)
@@ -118,6 +123,20 @@ def test_one_that_is_started_again_has_the_same_model():
             assert len(server.requests) - asked < len(SYMBOLS) + 3
 
     asyncio.run(main())
+
+
+def test_the_model_of_another_stream_of_the_same_name_is_not_taken():
+    log = exchange("http://h")
+    first = StreamPoller("quotes", log)
+    first.recall()
+    first.keep()
+    say(log, "DROP QUERY total")
+    say(log, "DROP STREAM quotes")
+    say(log, "CREATE STREAM quotes (symbol STRING, price DOUBLE) KEY (symbol) FROM 'http://other/{symbol}'")
+    again = StreamPoller("quotes", log)
+    again.recall()
+    assert again.poller.items == []
+    assert again.poller.options.max_interval == 60
 
 
 def test_several_share_a_stream_by_item():

@@ -1,8 +1,9 @@
 """Polls a stream of a log as its `CREATE STREAM … FROM 'http://…'` says and its queries need (`specs/2-polling.md` §6).
 
 Ticks are those of the wall clock: tick n begins n ticks after 1970. Statements and other pollers' pulls are read from
-the log before each one, so queries come, go and change while it runs. A poller that starts reads the log from its
-beginning, statements and pulls in their order, and so has the model that it or another had when it stopped.
+the log before each one, so queries come, go and change while it runs. A poller that starts takes the model that it or
+another of the stream kept last in `models.<stream>`, if there is one, and reads on from where that one was, statements
+and pulls in their order: so it goes on with what was known when the last one stopped.
 """
 
 from __future__ import annotations
@@ -16,17 +17,23 @@ from tolerant.edge.polling.endpoint import Endpoint
 from tolerant.edge.polling.hosts import Limits
 from tolerant.edge.polling.http_poller import Counts, HttpPoller
 from tolerant.edge.polling.sinks import LogSink
+from tolerant.kernels import snapshots
 from tolerant.polling import Poller
 from tolerant.polling.following import learn, reach
 from tolerant.queries import Aggregate
-from tolerant.sql import Catalogue, decode
+from tolerant.sql import Catalogue, CreateStream, decode, encode
 from tolerant.sql.polled import PolledQueries, poller_options
 from tolerant.streams import SECOND, Stream, key_parts
 from tolerant.transport import Log
 from tolerant.transport.common import wall_clock
 from tolerant.transport.log import QUERIES, START, Entry
 from tolerant.transport.pulls import read_pulls, topic_of
-from tolerant.transport.rows import unpack
+from tolerant.transport.rows import compacted, unpack
+
+KEEP = 60.0
+"""Seconds between two times at which the model is kept: so much is learned again after a crash."""
+
+_MODEL = "model"  # the key: every poller of a stream knows what all of them know
 
 
 class StreamPoller:
@@ -75,8 +82,7 @@ class StreamPoller:
         """
         warm()
         sink = LogSink(self.stream.name, self._log, self._name)
-        self.follow()
-        self._begun = self._position
+        self.recall()
         options = self.stream.options
         limits = Limits(options.at_once, options.per_second or None, options.timeout / SECOND)
         end = None if seconds is None else self._clock() + int(seconds * SECOND)
@@ -86,18 +92,55 @@ class StreamPoller:
             self.counts = http.counts
             if ready:
                 ready(len(self.poller.items))
+            kept = self._clock()
             while not self._stopping and (end is None or self._clock() < end):
                 self.follow()
                 if self.stream.name not in self._catalogue.streams:
-                    return
+                    break
                 tick = self._clock() // options.tick
                 if self.poller.now is None or tick > self.poller.now:
                     http.step(tick)
+                if self._clock() - kept > KEEP * SECOND:
+                    self.keep()
+                    kept = self._clock()
                 await asyncio.sleep(max(0.0, ((tick + 1) * options.tick - self._clock()) / SECOND))
+        if self.stream.name in self._catalogue.streams:
+            self.keep()
 
     def stop(self) -> None:
         """Let `run` return at the next tick."""
         self._stopping = True
+
+    def keep(self) -> None:
+        """Keep the model in the log, for whoever polls this stream next."""
+        arrays, values = self.poller.state()
+        body = snapshots.pack(arrays, [encode(CreateStream(self.stream)), values])
+        self._log.append(f"models.{self.stream.name}", compacted([(_MODEL, self._position, body)]))
+
+    def recall(self) -> None:
+        """Take the model that was kept last, and learn what the log has since."""
+        known = self._kept()
+        for entry in self._log.read(QUERIES, START):
+            if entry.position <= known:
+                self._statements(entry)
+        self._altered, self._position = known == START, known
+        self.follow()
+        self._begun = self._position
+
+    def _kept(self) -> int:
+        """Become the model that was kept, if it is of this very stream; the position that it has read the log to."""
+        record = self._log.latest(f"models.{self.stream.name}", _MODEL)
+        if record is None:
+            return START
+        try:
+            arrays, (stream, values) = snapshots.unpack(record.body)
+            if decode(stream) == CreateStream(self.stream):
+                self.poller.load(arrays, values)
+                return record.version
+        except (ValueError, KeyError, TypeError):
+            pass  # of another release: the pulls say all of it again
+        self.poller = Poller(**poller_options(self.stream))
+        return START
 
     # -- following the log -------------------------------------------------------------------------------------------
 
@@ -124,9 +167,10 @@ class StreamPoller:
         except ValueError:
             return  # a pipeline says so
         self._arrange()
+        replaying = self._begun == START
         for pull in pulls:
-            if self._begun == START or pull.source != self._name:
-                if self._begun == START:
+            if replaying or pull.source != self._name:
+                if replaying:
                     for _ in reach(self.poller, pull.at // self.stream.options.tick):
                         pass
                 learn(self.poller, pull)
