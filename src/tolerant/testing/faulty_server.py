@@ -39,7 +39,7 @@ class FaultyServer:
         app = web.Application()
         app.router.add_get("/quote/{symbol}", self._one)
         app.router.add_get("/quotes", self._several)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
