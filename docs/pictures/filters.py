@@ -26,7 +26,7 @@ def main() -> None:
     for panel, (title, on, off) in zip(panels, (("few hosts active", 60, 6_000), ("many", 30, 60)), strict=True):
         values = bursty_traffic(means, TICKS, on=on, off=off, seed=3)
         trace = Trace(tuple(f"host-{n}" for n in range(HOSTS)), values)
-        for policy in ("exact", "uniform", "adaptive"):
+        for policy in ("exact", "uniform", "adaptive", "predictive"):
             queries = [Aggregate.over("load", "avg", trace.items, within) for within in TOLERANCES]
             costs = [simulate(trace, [query], policy, warmup=500).cost for query in queries]
             panel.loglog(TOLERANCES, np.maximum(costs, 1), marker="o", markersize=3, label=policy)

@@ -18,10 +18,10 @@ from tolerant.filters.coordinator import Coordinator
 from tolerant.filters.state import Said
 from tolerant.kernels.versions import COUNTER_BITS
 from tolerant.spark.intake import BEAT, GONE, HELLO, UPDATE, DeadRow
-from tolerant.spark.kinds.membership import Keys, aggregate, instance_name, members, query_and_group
 from tolerant.spark.kinds.roll import Roll
 from tolerant.spark.kinds.tally import Tally
 from tolerant.spark.sources import Sources
+from tolerant.sql.membership import Keys, aggregate, instance_name, members, query_and_group
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream
 

@@ -14,7 +14,7 @@ from tolerant.filters.state import NOTHING, SETTLING, STALE, Decided, Flags, Flo
 from tolerant.filters.view import FACTORS
 from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.engine import Engine
-from tolerant.spark.kinds.membership import instance_name, query_and_group
+from tolerant.sql.membership import instance_name, query_and_group
 from tolerant.transport import rows
 from tolerant.transport.log import SEVERAL
 from tolerant.transport.rows import ANSWERS, GRANT_BODY, compacted, current_body, grants_columns, pack
