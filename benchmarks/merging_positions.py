@@ -140,6 +140,8 @@ def watch(log: Log, areas: Floats, seconds: float) -> Watched:
         query: client.subscriptions(query, **dict(zip(NAMES, chosen.T.tolist(), strict=True)))
         for query in ("merged", "apart")
     }
+    # The two do not begin at the same step: what came in between is current to the one and a change to the other.
+    begun = max(one.position.mark for ones in listening.values() for one in ones)
     time.sleep(seconds)
     end = log.end()
     entries = {topic: log.read(topic, begin) for topic in ("answers.merged", "answers.apart", "channels.merged")}
@@ -149,11 +151,11 @@ def watch(log: Log, areas: Floats, seconds: float) -> Watched:
         for topic, found in held.items()
     }
     steps = [rows.unpack(e.payload).column("step").to_numpy() for e in held["answers.merged"] + held["answers.apart"]]
-    heard = {query: [_heard(one) for one in ones] for query, ones in listening.items()}
+    heard = {query: [_heard(one, begun) for one in ones] for query, ones in listening.items()}
     told = log.latest("status.positions", "channels/merged/0")
     assert told is not None
     pairs = zip(heard["merged"], heard["apart"], strict=True)
-    # Both hear of a change in one transaction of the log, but the two are read one after the other.
+    # The two are read one after the other: the later one may have heard more.
     differing = sum(one[: len(other)] != other[: len(one)] for one, other in pairs)
     return Watched(
         traffic["answers.merged"],
@@ -166,13 +168,14 @@ def watch(log: Log, areas: Floats, seconds: float) -> Watched:
     )
 
 
-def _heard(subscription: Any) -> list[tuple[Any, ...]]:
-    found = []
+def _heard(subscription: Any, begun: int) -> list[tuple[Any, ...]]:
+    """What a subscription hears of steps after `begun`."""
+    found: list[Any] = []
     more = True
     while more:
         more = subscription.poll()
-        found += [(c.kind, c.at, *c.row.values()) for c in subscription.ready() if not c.current]
-    return found
+        found += [change for change in subscription.ready() if not change.current]
+    return [(c.position.mark, c.kind, c.at, *c.row.values()) for c in found if c.position.mark > begun]
 
 
 def figures_of(found: Watched) -> list[Figure]:

@@ -8,6 +8,7 @@ from tolerant.client.notices import Extreme, Total
 from tolerant.notifications import RangeMin, Subscriptions
 from tolerant.relations import Relation
 from tolerant.relations.waiting import Waiting, no_changes
+from tolerant.spark.kinds.channel_table import ChannelTable
 from tolerant.testing.tables import simulate_table
 
 
@@ -17,6 +18,7 @@ def test_everybody_hears_what_they_must(first):
     assert [report for report in reports if not report.ok] == []
     assert sum(report.deliveries for report in reports) > 1000
     assert sum(report.restarts for report in reports) > 25
+    assert sum(report.shared for report in reports) > 25
 
 
 def test_a_seed_plays_the_same_again():
@@ -53,6 +55,15 @@ def says_the_net_of_a_batch(self, ids, xs, ys, net=False, apply=RangeMin.apply):
     return apply(self, ids[-1:], xs[-1:], ys[-1:])
 
 
+def forgets_the_last_region(self, points, route=ChannelTable.route):
+    rows, channels = route(self, points)
+    return rows[channels != self.numbers.max(initial=-1)], channels[channels != self.numbers.max(initial=-1)]
+
+
+def never_lets_go(self, channels):
+    pass
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "mistake"),
     [
@@ -63,6 +74,8 @@ def says_the_net_of_a_batch(self, ids, xs, ys, net=False, apply=RangeMin.apply):
         (Total, "take_back", takes_nothing_back),
         (Subscriptions, "any_many", thinks_that_nobody_listens),
         (RangeMin, "apply", says_the_net_of_a_batch),
+        (ChannelTable, "route", forgets_the_last_region),
+        (ChannelTable, "leave", never_lets_go),
     ],
 )
 def test_a_mistake_is_caught(monkeypatch, owner, name, mistake):
