@@ -7,11 +7,12 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_pair_shard import PairShop
 
 from tolerant.client import Client, send
+from tolerant.spark.kinds import joins
 from tolerant.sql import Pair, parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND
@@ -151,9 +152,11 @@ def play(shop, rows, step):
             shop.fold()
 
 
-@settings(deadline=None, max_examples=25)
+@pytest.mark.parametrize("part", [joins.PART, 2])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=st.lists(STEPS, max_size=8), steps=st.lists(STEPS, max_size=30))
-def test_every_subscription_holds_what_brute_force_says(first, steps):
+def test_every_subscription_holds_what_brute_force_says(monkeypatch, part, first, steps):
+    monkeypatch.setattr(joins, "PART", part)
     shop, rows = JoinShop(), {"supply": {}, "demand": {}}
     for step in first:
         play(shop, rows, step)

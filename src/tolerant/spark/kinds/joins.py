@@ -7,7 +7,7 @@ so the core is made anew from these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,12 @@ from tolerant.transport.results import results_batch, results_topic
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
 
 Integers = NDArray[np.int64]
+
+Both = tuple[SideChanges, SideChanges]
+"""The changes of both tables, in the order in which the statement names them."""
+
+PART = 8192
+"""About so many changes are told together, of whole transactions: what they come to is all in memory."""
 
 _COUNTED = ("rows", "appeared", "retracted")
 
@@ -93,14 +99,19 @@ class Joins:
 
     def say(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
         """The result rows that the changes make and unmake."""
-        left, right = (changes[1], changes[0]) if self._turned else changes
-        told = self._core.change(self._touched(0, left), self._touched(1, right))
-        for place, side in enumerate((left, right)):
+        whole = (changes[1], changes[0]) if self._turned else changes
+        said = [self._tell(part, whole) for part in in_parts(whole, PART)]
+        for place, side in enumerate(whole):
             gone = ~side.changes.insert
             self._joining.drop(place, {name: column[gone] for name, column in side.changes.columns.items()})
+        return [(results_topic(self.query.name), batch) for batch in said if batch is not None]
+
+    def _tell(self, part: Both, whole: Both) -> pa.RecordBatch | None:
+        """Whole transactions, some of those that apply now."""
+        told = self._core.change(self._touched(0, part[0]), self._touched(1, part[1]))
         appeared = int(np.count_nonzero(told.sign > 0))
-        self._counts += (len(left) + len(right), appeared, len(told.sign) - appeared)
-        return [(results_topic(self.query.name), self._results(told, left, right))] if len(told.sign) else []
+        self._counts += (len(part[0]) + len(part[1]), appeared, len(told.sign) - appeared)
+        return self._results(told, whole) if len(told.sign) else None
 
     def _listen(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
         if len(ids):
@@ -126,15 +137,15 @@ class Joins:
         columns = {name: column[first] for name, column in side.changes.columns.items()}
         return Touched(rows, comes, goes, self._joining.values(place, columns, comes > BEFORE))
 
-    def _results(self, told: Told, left: SideChanges, right: SideChanges) -> pa.RecordBatch:
+    def _results(self, told: Told, whole: Both) -> pa.RecordBatch:
         """One row for each result row and moment, with its subscriptions."""
-        moments, steps = _last_steps(left, right)
+        moments, steps = _last_steps(*whole)
         bounds, order = grouped(np.searchsorted(moments, told.moment), told)
         chosen = order[bounds[:-1]]
         subscriptions = told.query[order]
         sort_parts(subscriptions, bounds)
         columns: dict[str, NDArray[Any]] = {}
-        for side, changes, rows in zip(self._sides, (left, right), (told.r[chosen], told.s[chosen]), strict=True):
+        for side, changes, rows in zip(self._sides, whole, (told.r[chosen], told.s[chosen]), strict=True):
             found = _rows_of(side, changes, rows)
             columns |= {f"{side.table.name}.{name}": column for name, column in found.items()}
         at = told.moment[chosen]
@@ -147,6 +158,17 @@ class Joins:
             subscriptions=subscriptions,
             columns=columns,
         )
+
+
+def in_parts(whole: Both, size: int) -> Iterator[Both]:
+    """The changes in parts of whole transactions, each of `size` or a little more than its last transaction allows."""
+    at = np.sort(np.concatenate([side.changes.at for side in whole]))
+    begin = 0
+    while begin < len(at):
+        last = at[min(begin + size, len(at)) - 1]
+        left, right = (side.take((side.changes.at >= at[begin]) & (side.changes.at <= last)) for side in whole)
+        yield left, right
+        begin = int(np.searchsorted(at, last, side="right"))
 
 
 def _last_steps(*sides: SideChanges) -> tuple[Integers, Integers]:

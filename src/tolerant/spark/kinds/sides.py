@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,3 +54,7 @@ class SideChanges:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def take(self, chosen: NDArray[Any]) -> SideChanges:
+        """The changes at these indices, or where the flags are true."""
+        return SideChanges(self.changes.take(chosen), self.steps[chosen], self.rows[chosen])

@@ -1,0 +1,212 @@
+"""100,000 standing select joins while both tables change, on Spark: rows a second against a job that joins each
+micro-batch with the table of queries by Spark SQL.
+
+The load of `specs/5-joins.md` §5: 100,000 rows in each table, 100 values of b (so 1,000 partners a row), a ranges that
+hold a tenth of the rows, c ranges around 30 centres. Each batch replaces as many rows of both tables. Both jobs read
+the same entries of the same log, batch by batch, after one to warm up; ours also writes the result rows into the log,
+the other (`joins_plain.py`, in the better of two orders of its joins) only counts them. What they find is compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from joins_loads import DOMAIN, SelectLoad, select_load
+from million_subscriptions import Sampler
+from side_by_side import Figure, arguments, report
+from tolerant.client import missing, read, send, send_subscription
+from tolerant.spark.kinds import shard_factory
+from tolerant.spark.pipeline import start
+from tolerant.spark.session import session
+from tolerant.sql import CreateTable, Pair, parse
+from tolerant.streams import SECOND
+from tolerant.transport import Log, open_log, rows
+from tolerant.transport.changes import clock_row, insert_batch, topic_of, update_batch
+from tolerant.transport.subscriptions import subscription_ids
+
+PARAMETERS = ("a1", "a2", "c1", "c2")
+TABLES = {
+    "r": parse("CREATE TABLE r (id BIGINT, b DOUBLE, a DOUBLE) KEY (id)"),
+    "s": parse("CREATE TABLE s (id BIGINT, b DOUBLE, c DOUBLE) KEY (id)"),
+}
+QUERY = (
+    "CREATE QUERY matched(a1, a2, c1, c2) AS SELECT * FROM r JOIN s ON r.b = s.b"
+    " WHERE r.a BETWEEN a1 AND a2 AND s.c BETWEEN c1 AND c2;"
+)
+Told = dict[str, tuple[int, int]]
+"""Results by sign: how many, and their checksum."""
+
+
+def main() -> None:
+    quick = arguments(__doc__ or "").quick
+    queries, held, changed, batches = (10_000, 10_000, 100, 2) if quick else (100_000, 100_000, 500, 3)
+    load = select_load(queries, held, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), load, held)
+        ours = bench.tolerant(changed, batches)
+        told = bench.told()
+        plain = {order: bench.plain(order, batches if order == "queries" else 1) for order in ("queries", "tables")}
+    work = 2 * changed
+    theirs = min(statistics.median(seconds for seconds, _ in done) for done in plain.values())
+    mine = statistics.median(ours.seconds)
+    equal = [found for _, found in plain["queries"]] == [list_of(found) for found in told[-batches:]]
+    results = sum(n for found in told[-batches:] for n, _ in found.values()) / (batches * work)
+    figures = [
+        Figure("subscriptions in force after", ours.subscribed, "s"),
+        Figure("tolerant", work / mine, "rows/s"),
+        Figure("Spark SQL, the better order", work / theirs, "rows/s"),
+        Figure("ratio of medians", theirs / mine, "×", "≥ 20", None if quick else theirs / mine >= 20),
+        Figure("results of single subscriptions that a row makes or unmakes", results, ""),
+        Figure("bytes in the log, a result", ours.bytes / max(results * work * batches, 1), "B"),
+        Figure("equal results in every batch", int(equal), "", "1", equal),
+        Figure("shard's Python worker, peak memory", ours.peak / 1e6, "MB"),
+        Figure("of these the tables and subscriptions", ours.growth / 1e6, "MB"),
+    ]
+    inputs = {"subscriptions": queries, "rows a table": held, "rows changed a batch": work, "batches": batches}
+    sys.exit(0 if report("joins-on-spark", inputs, figures) else 1)
+
+
+def list_of(found: Told) -> dict[str, list[int]]:
+    """As JSON brings it."""
+    return {sign: list(pair) for sign, pair in found.items()}
+
+
+class Ours:
+    """What our pipeline took."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.subscribed = 0.0
+        self.bytes = 0
+        self.peak = 0
+        self.growth = 0
+
+
+class Bench:
+    """A log with two tables and the subscriptions, and the jobs that read it."""
+
+    def __init__(self, folder: Path, load: SelectLoad, held: int) -> None:
+        self._folder, self._load, self._held = folder, load, held
+        self._log: Log = open_log(f"sqlite:///{folder}/log.db")
+        self._now, self._sequence = 1_000_000_000 * SECOND, 1
+        self._rng = np.random.default_rng(1)
+        for table in TABLES.values():
+            send(self._log, table)
+        columns = dict(zip(PARAMETERS, load.ranges, strict=True))
+        pq.write_table(pa.table(columns), folder / "subs.parquet")
+        pq.write_table(pa.table({"n": np.arange(len(load.ranges[0])), **columns}), folder / "queries.parquet")
+
+    def tolerant(self, changed: int, batches: int) -> Ours:
+        """Our pipeline: the tables, then the query and its subscriptions, then batches of changes, one to warm up."""
+        spark = session("local[2]", app="joins")
+        factory = shard_factory(Pair.of(*map(_table, "rs")), 1, "bench")
+        topics = ["queries", *map(topic_of, "rs"), "subscriptions.r+s"]
+        pipeline = start(spark, self._log, topics, factory, self._folder / "checkpoint", "bench", name="r+s")  # type: ignore[arg-type]
+        sampler, done = Sampler(os.getpid(), children=True), Ours()
+        self._append({name: self._rows(name, np.arange(self._held), insert_batch) for name in "rs"})
+        self._settle(pipeline.query)
+        sampler.start()
+        begin = time.perf_counter()
+        for statement in missing(self._log, read(self._log, QUERY)):
+            send(self._log, statement)
+        (subscribe,) = read(self._log, "SUBSCRIBE matched FROM 'subs.parquet'")
+        send_subscription(self._log, subscribe, self._folder)  # type: ignore[arg-type]
+        pipeline.query.processAllAvailable()
+        done.subscribed = time.perf_counter() - begin
+        for batch in range(1 + batches):
+            before = len(self._batches(pipeline.query))
+            keys = self._rng.choice(self._held, changed, replace=False)
+            self._append({name: self._rows(name, keys, update_batch) for name in "rs"})
+            self._settle(pipeline.query)
+            if batch:
+                done.seconds.append(sum(self._batches(pipeline.query)[before:]))
+        pipeline.query.stop()
+        worker = max((one for one in sampler.stop() if "python" in one.name), key=lambda memory: memory.peak)
+        done.peak, done.growth = worker.peak, worker.peak - worker.before
+        done.bytes = sum(len(entry.payload) for entry in self._log.read("answers.matched")[1:])
+        spark.stop()
+        return done
+
+    def told(self) -> list[Told]:
+        """What our result rows come to, batch by batch, with the plain job's checksum."""
+        types = [pa.array(column) for column in self._load.ranges]
+        ids = subscription_ids(dict(zip(PARAMETERS, types, strict=True)))
+        order = np.argsort(ids)
+        found = []
+        for entry in self._log.read("answers.matched"):
+            batch = rows.unpack(entry.payload)
+            lists = batch.column("subscriptions")
+            sizes = np.diff(lists.offsets.to_numpy())
+            n = order[np.searchsorted(ids[order], lists.flatten().to_numpy())]
+            r, s = (np.repeat(batch.column(f"row.{name}.id").to_numpy(), sizes) for name in "rs")
+            appears = np.repeat(batch.column("kind").to_numpy(zero_copy_only=False) == "insert", sizes)
+            sums = (n * 31 + r * 17 + s * 7) % 1_000_003
+            signs = {"-1": ~appears, "1": appears}
+            found.append({sign: (int(chosen.sum()), int(sums[chosen].sum())) for sign, chosen in signs.items()})
+        return found
+
+    def plain(self, order: str, batches: int) -> list[tuple[float, dict[str, list[int]]]]:
+        """(seconds, results) of the last batches of the plain job."""
+        job = [sys.executable, str(Path(__file__).with_name("joins_plain.py")), self._log.uri]
+        job += [str(self._folder / "queries.parquet"), str(self._folder / f"plain-{order}"), order]
+        done = subprocess.run(job, capture_output=True, text=True, check=False, timeout=1800)
+        if done.returncode:
+            raise RuntimeError(done.stderr[-2000:])
+        found = [(seconds, told) for seconds, told in json.loads(done.stdout.splitlines()[-1])]
+        return found[-batches:]
+
+    def _rows(self, name: str, keys: Any, kind: Any) -> pa.RecordBatch:
+        """Rows of a table with these keys, as its feeder would say them."""
+        n, table, rng = len(keys), _table(name), self._rng
+        own = {"r": "a", "s": "c"}[name]
+        values = {
+            "id": pa.array(keys),
+            "b": pa.array(rng.integers(0, 100, n).astype(float)),
+            own: pa.array(rng.uniform(0, DOMAIN, n)),
+        }
+        first, self._sequence = self._sequence, self._sequence + 2 * n
+        made: pa.RecordBatch = kind(
+            table.columns, table.key, values, at=self._now, source="bench", first=first, through=self._now
+        )
+        return made
+
+    def _append(self, found: dict[str, pa.RecordBatch]) -> None:
+        """Rows and clock rows in one append: no batch can take the one without the other."""
+        self._now += SECOND
+        clocks = {name: clock_row(_table(name).columns, self._now) for name in found}
+        said = [(topic_of(name), rows.pack(batch)) for part in (found, clocks) for name, batch in part.items()]
+        self._log.append_packed(said)
+
+    def _settle(self, query: Any) -> None:
+        while True:
+            seen = len(self._batches(query))
+            query.processAllAvailable()
+            time.sleep(0.3)
+            if len(self._batches(query)) == seen:
+                return
+
+    @staticmethod
+    def _batches(query: Any) -> list[float]:
+        return [p.batchDuration / 1000 for p in query.recentProgress if p.numInputRows > 0]
+
+
+def _table(name: str) -> CreateTable:
+    table = TABLES[name]
+    assert isinstance(table, CreateTable)
+    return table
+
+
+if __name__ == "__main__":
+    main()
