@@ -1,0 +1,71 @@
+"""Histories of pairs of tables: no result row is lost or told twice, and mistakes would be found."""
+
+import numpy as np
+import pytest
+
+from tolerant.client.results import ResultListener
+from tolerant.relations import Relation
+from tolerant.relations.waiting import Waiting, no_changes
+from tolerant.spark.kinds import joins
+from tolerant.testing.pairs import simulate_pair
+
+
+def test_everybody_is_told_what_they_must():
+    reports = [simulate_pair(seed) for seed in range(15)]
+    assert [report for report in reports if not report.ok] == []
+    assert sum(report.results for report in reports) > 500
+    assert sum(report.restarts for report in reports) > 15
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(100, 2100, 100))
+def test_very_many_histories(first):
+    assert [seed for seed in range(first, first + 100) if not simulate_pair(seed).ok] == []
+
+
+def test_a_seed_plays_the_same_again():
+    assert simulate_pair(3) == simulate_pair(3)
+
+
+def takes_everything_as_new(self, changes):
+    return np.arange(len(changes))
+
+
+def hears_everything(self, entry, found):
+    self.waiting.append((found.what, self.position))
+    return True
+
+
+def waits_for_nobody(self, horizon):
+    self.horizon = horizon
+    due, self._waiting = self._waiting, no_changes(self._columns)
+    return due
+
+
+def takes_each_step_for_a_transaction(whole, size):
+    for side in (0, 1):
+        for index in range(len(whole[side])):
+            part = [one.take(np.zeros(len(one), bool)) for one in whole]
+            part[side] = whole[side].take(np.array([index]))
+            yield tuple(part)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "mistake"),
+    [
+        (Relation, "_unheard", takes_everything_as_new),
+        (ResultListener, "offer", hears_everything),
+        (Waiting, "release", waits_for_nobody),
+        (joins, "in_parts", takes_each_step_for_a_transaction),
+    ],
+)
+def test_a_mistake_is_caught(monkeypatch, owner, name, mistake):
+    monkeypatch.setattr(owner, name, mistake)
+    assert any(not fails_or_is_ok(seed) for seed in range(60))
+
+
+def fails_or_is_ok(seed):
+    try:
+        return simulate_pair(seed).ok
+    except (ValueError, KeyError, AssertionError):
+        return False
