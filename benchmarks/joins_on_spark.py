@@ -52,7 +52,7 @@ Told = dict[str, tuple[int, int]]
 
 def main() -> None:
     quick = arguments(__doc__ or "").quick
-    queries, held, changed, batches = (10_000, 10_000, 100, 2) if quick else (100_000, 100_000, 250, 2)
+    queries, held, changed, batches = (10_000, 10_000, 100, 2) if quick else (100_000, 100_000, 50, 2)
     load = select_load(queries, held, 0)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), load, held)
@@ -60,6 +60,7 @@ def main() -> None:
         told = bench.told()
         # The order that is worse in small takes ten times as long at full size.
         plain = {order: bench.plain(order, batches) for order in (("queries", "tables") if quick else ("queries",))}
+        larger = bench.tolerant(10 * changed, batches)
     work = 2 * changed
     theirs = min(statistics.median(seconds for seconds, _ in done) for done in plain.values())
     mine = statistics.median(ours.seconds)
@@ -68,13 +69,14 @@ def main() -> None:
     figures = [
         Figure("subscriptions in force after", ours.subscribed, "s"),
         Figure("tolerant", work / mine, "rows/s"),
+        Figure("tolerant, batches ten times as large", 10 * work / statistics.median(larger.seconds), "rows/s"),
         Figure("Spark SQL, the better order", work / theirs, "rows/s"),
         Figure("ratio of medians", theirs / mine, "×", "≥ 20", None if quick else theirs / mine >= 20),
         Figure("results of single subscriptions that a row makes or unmakes", results, ""),
         Figure("bytes in the log, a result", ours.bytes / max(results * work * batches, 1), "B"),
         Figure("equal results in every batch", int(equal), "", "1", equal),
-        Figure("shard's Python worker, peak memory", ours.peak / 1e6, "MB"),
-        Figure("of these the tables and subscriptions", ours.growth / 1e6, "MB"),
+        Figure("shard's Python worker, peak memory", larger.peak / 1e6, "MB"),
+        Figure("the same with small batches", ours.peak / 1e6, "MB"),
     ]
     inputs = {"subscriptions": queries, "rows a table": held, "rows changed a batch": work, "batches": batches}
     sys.exit(0 if report("joins-on-spark", inputs, figures) else 1)
@@ -93,7 +95,6 @@ class Ours:
         self.subscribed = 0.0
         self.bytes = 0
         self.peak = 0
-        self.growth = 0
 
 
 class Bench:
@@ -111,22 +112,17 @@ class Bench:
         pq.write_table(pa.table({"n": np.arange(len(load.ranges[0])), **columns}), folder / "queries.parquet")
 
     def tolerant(self, changed: int, batches: int) -> Ours:
-        """Our pipeline: the tables, then the query and its subscriptions, then batches of changes, one to warm up."""
+        """Our pipeline: the tables, the query and its subscriptions if they are not there, then batches of changes, one to
+        warm up. A second time it goes on from its checkpoint.
+        """
         spark = session("local[2]", app="joins")
         factory = shard_factory(Pair.of(*map(_table, "rs")), 1, "bench")
         topics = ["queries", *map(topic_of, "rs"), "subscriptions.r+s"]
         pipeline = start(spark, self._log, topics, factory, self._folder / "checkpoint", "bench", name="r+s")  # type: ignore[arg-type]
         sampler, done = Sampler(os.getpid(), children=True), Ours()
-        self._append({name: self._rows(name, np.arange(self._held), insert_batch) for name in "rs"})
-        self._settle(pipeline.query)
         sampler.start()
-        begin = time.perf_counter()
-        for statement in missing(self._log, read(self._log, QUERY)):
-            send(self._log, statement)
-        (subscribe,) = read(self._log, "SUBSCRIBE matched FROM 'subs.parquet'")
-        send_subscription(self._log, subscribe, self._folder)  # type: ignore[arg-type]
-        pipeline.query.processAllAvailable()
-        done.subscribed = time.perf_counter() - begin
+        if not self._log.read("replies"):
+            self._begin(pipeline.query, done)
         for batch in range(1 + batches):
             before = len(self._batches(pipeline.query))
             keys = self._rng.choice(self._held, changed, replace=False)
@@ -136,10 +132,21 @@ class Bench:
                 done.seconds.append(sum(self._batches(pipeline.query)[before:]))
         pipeline.query.stop()
         worker = max((one for one in sampler.stop() if "python" in one.name), key=lambda memory: memory.peak)
-        done.peak, done.growth = worker.peak, worker.peak - worker.before
+        done.peak = worker.peak
         done.bytes = sum(len(entry.payload) for entry in self._log.read("answers.matched")[1:])
         spark.stop()
         return done
+
+    def _begin(self, query: Any, done: Ours) -> None:
+        self._append({name: self._rows(name, np.arange(self._held), insert_batch) for name in "rs"})
+        self._settle(query)
+        begin = time.perf_counter()
+        for statement in missing(self._log, read(self._log, QUERY)):
+            send(self._log, statement)
+        (subscribe,) = read(self._log, "SUBSCRIBE matched FROM 'subs.parquet'")
+        send_subscription(self._log, subscribe, self._folder)  # type: ignore[arg-type]
+        query.processAllAvailable()
+        done.subscribed = time.perf_counter() - begin
 
     def told(self) -> list[Told]:
         """What our result rows come to, batch by batch, with the plain job's checksum."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +11,15 @@ import pyarrow as pa
 from tolerant.client.deliveries import RowChange, current_changes, row_change
 from tolerant.client.feeds import Found, Listener
 from tolerant.client.positions import Position
-from tolerant.joins import BEFORE, NEVER, Touched
 from tolerant.relations.changes import DTYPES
 from tolerant.sql import CreateQuery, CreateTable, home_of
-from tolerant.sql.joining import Joining
 from tolerant.transport import Log, rows
 from tolerant.transport.deliveries import read_row, row_key, rows_topic
 from tolerant.transport.results import results_schema, results_topic
+
+if TYPE_CHECKING:
+    from tolerant.joins import Touched
+    from tolerant.sql.joining import Joining
 
 Row = dict[str, Any]
 
@@ -109,6 +111,8 @@ def joined_rows(
     parameters: Mapping[str, Any],
 ) -> dict[int, list[Row]]:
     """Subscription → the result rows that it has, by the rows of the first table and then of the second."""
+    from tolerant.sql.joining import Joining  # compiled code, which nobody else who listens needs
+
     joining = Joining(query, *tables)
     core = joining.core()
     ids, first = np.unique(np.array(numbers, np.int64), return_index=True)
@@ -126,6 +130,8 @@ def joined_rows(
 
 def _stored(joining: Joining, side: int, table: CreateTable, held: Sequence[Row]) -> Touched:
     """Rows of a table as they are stored, under their places."""
+    from tolerant.joins import BEFORE, NEVER, Touched
+
     n = len(held)
     columns = {c.name: np.array([row[c.name] for row in held], DTYPES[c.type]) for c in table.columns}
     values = joining.values(side, columns, np.ones(n, np.bool_))

@@ -10,12 +10,14 @@ from tolerant.client import missing, read, send, standing
 from tolerant.demo.sources import time_of
 from tolerant.demo.sums import aggregates, simulated
 from tolerant.demo.traffic import STREAM, Shape, generate, statements
-from tolerant.edge import Source
+from tolerant.edge import Source, Table
 from tolerant.spark.kinds.bounded import BoundedShard
-from tolerant.sql import CreateQuery, parse_many
-from tolerant.streams import Stream
+from tolerant.spark.kinds.pairs import PairShard
+from tolerant.sql import CreateQuery, Pair, parse_many
+from tolerant.streams import SECOND, Stream
 from tolerant.traces import Trace
 from tolerant.transport import Log, MemoryLog
+from tolerant.transport.changes import clock_row, topic_of
 from tolerant.transport.log import START
 from tolerant.transport.rows import clock_batch
 
@@ -32,6 +34,7 @@ def warm(shape: Shape | None = None) -> None:
     asked = aggregates(selected, stream, trace.items)
     for policy in ("exact", "uniform", "adaptive", "predictive"):
         simulated(policy, policy, trace, asked, shape.period)
+    _join()
 
 
 def _play(log: Log, stream: Stream, trace: Trace, queries: str) -> None:
@@ -49,6 +52,32 @@ def _play(log: Log, stream: Stream, trace: Trace, queries: str) -> None:
             position = entries[-1].position
             log.append_packed([(output.topic, output.payload) for output in shard.take(entries)])
     BoundedShard(stream, 0, 1, "warm").restore(shard.snapshot(), [])
+
+
+_JOINS = """
+CREATE TABLE r (id BIGINT, b DOUBLE) KEY (id);
+CREATE TABLE s (id BIGINT, b DOUBLE) KEY (id);
+CREATE QUERY near AS SELECT * FROM r JOIN s ON s.b - r.b BETWEEN -1 AND 1;
+CREATE QUERY same AS SELECT * FROM r JOIN s ON r.b = s.b WHERE r.id BETWEEN 0 AND 9 AND s.id BETWEEN 0 AND 9;
+"""
+
+
+def _join() -> None:
+    """A few rows of two tables that come, join and go."""
+    log, now = MemoryLog(), time_of(0)
+    _say(log, _JOINS)
+    pair = Pair.of(*standing(log).tables.values())
+    with Table("r", log, "warm", clock=lambda: now) as r, Table("s", log, "warm", clock=lambda: now) as s:
+        for feeder in (r, s):
+            feeder.insert_many({"id": [1, 2, 3], "b": [1.0, 2.0, 9.0]})
+        now += SECOND
+        r.delete(1)
+    now += SECOND
+    for table in pair.tables:
+        log.append(topic_of(table.name), clock_row(table.columns, now))
+    shard = PairShard(pair)
+    shard.take(log.read(["queries", *(topic_of(table.name) for table in pair.tables)]))
+    PairShard(pair).restore(shard.snapshot(), [])
 
 
 def _say(log: Log, text: str) -> None:

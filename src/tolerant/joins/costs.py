@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from tolerant.joins.arrays import Floats
 
@@ -153,6 +152,8 @@ def _fitted(name: str, samples: list[Sample]) -> Coefficient:
     slope = float(x @ y / max(x @ x, 1e-300))
     left = y - slope * x
     error = np.sqrt(left @ left / (len(x) - 1) / max(x @ x, 1e-300))
+    from scipy import stats  # slow to load, and only fitting needs it
+
     margin = float(stats.t.ppf(0.975, len(x) - 1) * error)
     spread = float(((y - y.mean()) ** 2).sum())
     return Coefficient(slope, slope - margin, slope + margin, 1.0 - float(left @ left) / max(spread, 1e-300))

@@ -115,13 +115,13 @@ class PairTruth:
                     names = [column.name for column in self._tables[row["table"]].columns]
                     self.rows[row["table"]][row["key"]] = {name: row[f"row.{name}"] for name in names}
         for name, rows in self.rows.items():
-            for key in {*rows, *old[name]}:
-                was, now = old[name].get(key), rows.get(key)
+            for text in {*rows, *old[name]}:
+                was, now = old[name].get(text), rows.get(text)
                 self.steps += 0 if was == now else (was is not None) + (now is not None)
-        for who, had in before.items():
-            has = self.results(who)
+        for key, had in before.items():
+            has = self.results(key)
             for kind, which in (("delete", had - has), ("insert", has - had)):
-                self.told.setdefault(who, []).extend((self.steps, kind, at or 0, r, s) for r, s in sorted(which))
+                self.told.setdefault(key, []).extend((self.steps, kind, at or 0, r, s) for r, s in sorted(which))
 
 
 def _holds(select: BandJoinSelect | EqualityJoinSelect, r: Row, s: Row, given: dict[str, Any]) -> bool:
