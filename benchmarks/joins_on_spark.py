@@ -112,8 +112,8 @@ class Bench:
         pq.write_table(pa.table({"n": np.arange(len(load.ranges[0])), **columns}), folder / "queries.parquet")
 
     def tolerant(self, changed: int, batches: int) -> Ours:
-        """Our pipeline: the tables, the query and its subscriptions if they are not there, then batches of changes, one to
-        warm up. A second time it goes on from its checkpoint.
+        """Our pipeline: the tables, the query and its subscriptions if they are not there, then batches of changes, one
+        to warm up. A second time it goes on from its checkpoint.
         """
         spark = session("local[2]", app="joins")
         factory = shard_factory(Pair.of(*map(_table, "rs")), 1, "bench")
