@@ -10,8 +10,9 @@ import pytest
 from tolerant.client import send
 from tolerant.spark.kinds.pairs import PairShard
 from tolerant.sql import CreateTable, Pair, parse_many
-from tolerant.transport import open_log
+from tolerant.transport import Log, open_log
 from tolerant.transport.changes import clock_row, topic_of
+from tolerant.transport.rows import unpack
 
 PAGE = (Path(__file__).parents[2] / "docs" / "joins.md").read_text()
 (STATEMENTS,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
@@ -42,6 +43,10 @@ class Pipeline(threading.Thread):
             self.log.append_packed([(output.topic, output.payload) for output in outputs])
 
 
+def replies(log: Log) -> list[str]:
+    return [text for entry in log.read("replies") for text in unpack(entry.payload).column("message").to_pylist()]
+
+
 def test_the_programs_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,7 +56,7 @@ def test_the_programs_of_the_page(
     following = threading.Thread(target=exec, args=(compile(FOLLOWING, "page", "exec"), {}), daemon=True)
     following.start()
     end = time.monotonic() + 60
-    while not pipeline.log.topics() or len(pipeline.log.read("replies")) < 2:  # it has subscribed
+    while "subscribed to matched" not in replies(pipeline.log):
         assert time.monotonic() < end
         time.sleep(0.05)
     exec(compile(FEEDING, "page", "exec"), {})
