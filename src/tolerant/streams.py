@@ -75,11 +75,23 @@ class Stream:
     key: tuple[str, ...]
     uri: str | None = None
     options: StreamOptions = field(default_factory=StreamOptions)
+    network: str | None = None
+    """Of a stream that aggregators answer for: what its `network.toml` said, in one way of writing it."""
 
     @property
     def polled(self) -> bool:
         """Whether its values are asked for at a web server."""
         return self.uri is not None and self.uri.startswith(("http://", "https://"))
+
+    @property
+    def networked(self) -> bool:
+        """Whether a network of aggregators answers for it."""
+        return self.uri is not None and self.uri.endswith(".toml")
+
+    @property
+    def feed(self) -> str:
+        """The topic that its sources write to: its pipeline's, or the one that aggregators read."""
+        return f"feeds.{self.name}" if self.networked else f"updates.{self.name}"
 
     @property
     def value(self) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tolerant.sql import (
     Catalogue,
     CreateQuery,
+    CreateStream,
     Drop,
     Show,
     Statement,
@@ -23,6 +24,7 @@ from tolerant.sql import (
     encode,
     home_of,
     parse_many,
+    with_network,
     with_weights,
 )
 from tolerant.sql.subscriptions import SubscriptionFile, subscription_row
@@ -89,7 +91,8 @@ def read(log: Log, text: str) -> list[Statement]:
 
 
 def missing(log: Log, statements: Sequence[Statement], folder: Path | str = ".") -> list[Statement]:
-    """Those of the statements that the log does not hold yet, in their order, with weights read from their files.
+    """Those of the statements that the log does not hold yet, in their order, with weights and networks read from their
+    files.
 
     Paths of files start at `folder`. SHOW is never missing.
 
@@ -103,12 +106,21 @@ def missing(log: Log, statements: Sequence[Statement], folder: Path | str = ".")
             continue
         if isinstance(statement, CreateQuery):
             statement = with_weights(statement, catalogue, folder)
+        if isinstance(statement, CreateStream):
+            statement = _located(statement, folder)
         outcome = catalogue.apply(statement)
         if not outcome.accepted:
             raise StatementError(outcome.message, line=statement.line, column=statement.column)
         if outcome.changed:
             found.append(statement)
     return found
+
+
+def _located(statement: CreateStream, folder: Path | str) -> CreateStream:
+    try:
+        return with_network(statement, folder)
+    except StatementError as error:
+        raise StatementError(error.reason, hint=error.hint, line=statement.line, column=statement.column) from None
 
 
 def send(log: Log, statement: Statement) -> Sent:

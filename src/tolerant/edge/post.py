@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from tolerant.edge.carrier import Trouble
 from tolerant.edge.core import SourceCore
+from tolerant.streams import Stream
 from tolerant.transport import Fenced, Log, LogError
 from tolerant.transport.log import EPOCHS, START
 from tolerant.transport.rows import Grant, read_grants, unpack
@@ -22,14 +23,15 @@ class SourcePost:
     """
 
     def __init__(
-        self, core: SourceCore, log: Log, stream: str, lock: threading.Condition, clock: Callable[[], int]
+        self, core: SourceCore, log: Log, stream: Stream, lock: threading.Condition, clock: Callable[[], int]
     ) -> None:
         self.trouble: Trouble | None = None
         self._core = core
         self._clock = clock
         self._log = log
         self._lock = lock
-        self._stream = stream
+        self._stream, self._feed = stream.name, stream.feed
+        self._granted = not stream.networked
         self._position = START
         self._unsent: pa.RecordBatch | None = None
 
@@ -48,7 +50,7 @@ class SourcePost:
                 if self._unsent is None:
                     self._unsent = self._core.drain()
             if self._unsent is not None:
-                self._log.append(f"updates.{self._stream}", self._unsent)
+                self._log.append(self._feed, self._unsent)
         except Fenced:
             raise
         except (LogError, OSError) as error:
@@ -60,7 +62,9 @@ class SourcePost:
         return True
 
     def receive(self) -> list[Grant]:
-        """The grants that are new since the last call."""
+        """The grants that are new since the last call; a network's are for its aggregators."""
+        if not self._granted:
+            return []
         grants: list[Grant] = []
         for entry in self._log.read(f"grants.{self._stream}", self._position):
             batch = unpack(entry.payload)

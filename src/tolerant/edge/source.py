@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.edge.carrier import Carrier
-from tolerant.edge.core import SourceCore
 from tolerant.edge.definition import default_name, find_stream
+from tolerant.edge.feeding import check_served, core_of
 from tolerant.edge.keys import ItemKey, item_text
 from tolerant.edge.post import SourcePost
 from tolerant.edge.values import as_numbers
@@ -50,10 +50,10 @@ class Source:
         try:
             self.stream = find_stream(self._log, stream, timeout)
             self.epoch = self._log.next_epoch(f"source/{stream}/{self.name}")
-            self._core = SourceCore(self.name, self.epoch, self.stream.options)
+            self._core = core_of(self.stream, self.name, self.epoch)
             self._lock = threading.Condition()
             self._clock = clock or wall_clock
-            post = SourcePost(self._core, self._log, stream, self._lock, self._clock)
+            post = SourcePost(self._core, self._log, self.stream, self._lock, self._clock)
             # To the end of the topic, before the first hello.
             self._core.grant(post.receive(), now=0)
         except BaseException:
@@ -73,6 +73,8 @@ class Source:
     def register(self, items: Sequence[ItemKey]) -> NDArray[np.int64]:
         """Handles of these items, for `set_many` with arrays; nothing is sent before an item's first value."""
         texts = [item_text(item, self.stream) for item in items]
+        if self.stream.networked:
+            check_served(texts, self.stream)
         with self._lock:
             handles = self._core.register(texts)
             self._handles.update(zip(items, handles.tolist(), strict=True))

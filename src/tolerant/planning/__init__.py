@@ -13,14 +13,16 @@ from tolerant.planning.dynamics import Dynamics
 from tolerant.planning.explain import Explanation
 from tolerant.planning.heuristics import HEURISTICS, plan, plan_many, plan_with
 from tolerant.planning.network import Network
-from tolerant.planning.network_file import parse_network
+from tolerant.planning.network_file import network_text, parse_network, read_network
 from tolerant.planning.planner import Announced, Planner
 from tolerant.planning.plans import Part, Plan, Unsatisfiable
 from tolerant.planning.replanning import cost_under, reallocate, replan
+from tolerant.planning.reported import Report, ReportedDynamics
 from tolerant.planning.running import RunningDynamics
 from tolerant.planning.serving import PartServer
 from tolerant.planning.simulate import Run, simulate
 from tolerant.planning.sketch import CosineSketch, cosine_between
+from tolerant.planning.wiring import Way, depth, given, ways
 
 __all__ = [
     "HEURISTICS",
@@ -35,17 +37,25 @@ __all__ = [
     "Plan",
     "PlanClient",
     "Planner",
+    "Report",
+    "ReportedDynamics",
     "Run",
     "RunningDynamics",
     "Unsatisfiable",
+    "Way",
     "allocate",
     "cosine_between",
     "cost_under",
+    "depth",
+    "given",
+    "network_text",
     "parse_network",
     "plan",
     "plan_many",
     "plan_with",
+    "read_network",
     "reallocate",
     "replan",
     "simulate",
+    "ways",
 ]

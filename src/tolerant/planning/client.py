@@ -30,6 +30,17 @@ class PlanClient:
         self._values: list[float | None] = [None] * len(plan.parts)
         self._next: tuple[Plan, int, list[float | None]] | None = None
         self._silent: set[str] = set()
+        self._doubted: set[int] = set()
+
+    @property
+    def coming(self) -> tuple[Plan, int] | None:
+        """The plan that has not spoken in full yet, and its version."""
+        return None if self._next is None else self._next[:2]
+
+    @property
+    def stale(self) -> bool:
+        """Whether a value cannot be trusted any more, or may be out of date."""
+        return bool(self._doubted or self._silent & self.plan.relies_on())
 
     @property
     def settling(self) -> bool:
@@ -54,7 +65,19 @@ class PlanClient:
         if not 0 <= part < len(values):
             raise ValueError(f"part must be from 0 to {len(values) - 1} in plan {version}, got {part}")
         values[part] = float(value)
+        if version == self.version:
+            self._doubted.discard(part)
         self._change_over()
+
+    def doubt(self, part: int, version: int) -> None:
+        """Part number `part` of plan `version` may be anything until it is refreshed."""
+        values = self._values_of(version)
+        if values is None or values[part] is None:
+            return
+        if version == self.version:
+            self._doubted.add(part)
+        else:
+            values[part] = None
 
     def missed(self, aggregator: str) -> None:
         """A heartbeat of this aggregator did not come."""
@@ -70,7 +93,7 @@ class PlanClient:
         if len(known) < len(self._values):
             return -math.inf, math.nan, math.inf
         value = {"min": min, "max": max}.get(self.plan.query.fn, sum)(known)
-        if self._silent & self.plan.relies_on():
+        if self.stale:
             return -math.inf, value, math.inf
         return value - self.plan.within, value, value + self.plan.within
 
@@ -85,17 +108,20 @@ class PlanClient:
             "values": self._values,
             "next": coming,
             "silent": sorted(self._silent),
+            "doubted": sorted(self._doubted),
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], query: Aggregate, network: Network) -> PlanClient:
-        """What `state` described."""
+    def from_state(
+        cls, state: Mapping[str, Any], query: Aggregate, network: Network, coming: Network | None = None
+    ) -> PlanClient:
+        """What `state` described; coming: the network of the plan to come, where it is another."""
         made = cls(Plan.of_record(state["plan"], query, network), state["version"])
         made._values = list(state["values"])
         if state["next"] is not None:
             record, version, values = state["next"]
-            made._next = (Plan.of_record(record, query, network), version, list(values))
-        made._silent = set(state["silent"])
+            made._next = (Plan.of_record(record, query, coming or network), version, list(values))
+        made._silent, made._doubted = set(state["silent"]), set(state["doubted"])
         return made
 
     def _values_of(self, version: int) -> list[float | None] | None:
@@ -108,4 +134,4 @@ class PlanClient:
     def _change_over(self) -> None:
         if self._next is not None and None not in self._next[2]:
             self.plan, self.version, self._values = self._next
-            self._next = None
+            self._next, self._doubted = None, set()

@@ -12,6 +12,7 @@ items = ["S1", "S3"]
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -48,6 +49,29 @@ def parse_network(text: str, name: str = "network.toml") -> Network:
         return Network(bounds, parents)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+def network_text(network: Network) -> str:
+    """The network as one line of JSON, the same for every file that says the same; `read_network` reads it.
+
+    >>> network_text(Network({"D1": {"S1": 0.5}}))
+    '{"bounds":{"D1":{"S1":0.5}},"parents":{}}'
+    """
+    bounds = {name: dict(served) for name, served in network.bounds.items()}
+    return json.dumps({"bounds": bounds, "parents": dict(network.parents)}, separators=(",", ":"), ensure_ascii=False)
+
+
+def read_network(text: str) -> Network:
+    """The network that `network_text` wrote.
+
+    Raises:
+        ValueError: the text is none of its.
+    """
+    try:
+        read = json.loads(text)
+        return Network(read["bounds"], read["parents"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a network: {error!r}") from None
 
 
 def _items(where: str, table: Any) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
 from tolerant.planning.alpha import AlphaController
+from tolerant.planning.dynamics import Dynamics
 from tolerant.planning.heuristics import plan
 from tolerant.planning.network import Network
 from tolerant.planning.plans import Plan, Unsatisfiable
@@ -26,12 +27,35 @@ class Announced:
     refused: Unsatisfiable | None = None
 
 
+class Learned(Protocol):
+    """What is known of how the items move; `RunningDynamics` and `ReportedDynamics` are."""
+
+    items: tuple[str, ...]
+
+    def dynamics(self) -> Dynamics:
+        """What is known now."""
+        ...
+
+    def add(self, item: str) -> None:
+        """An item joins."""
+        ...
+
+    def remove(self, item: str) -> None:
+        """An item leaves."""
+        ...
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and plain values."""
+        ...
+
+
 class Planner:
     """The pipeline's side of planning: what it takes in decides what it says, and nothing else does.
 
     `update` with values at every tick and `boundary` at every period; `missed` and `returned` as heartbeats stop and
     come again; `add`, `alter` and `remove` as statements do. Each returns the plans that changed, {query: Announced};
     a version is higher than every one before it. heuristic None: exact plans for small queries, search for large ones.
+    learned: what else than `update` says how the items move.
     """
 
     def __init__(
@@ -43,11 +67,12 @@ class Planner:
         halflife: float = 1000,
         period: int = PERIOD,
         target: float = 0.95,
+        learned: Learned | None = None,
     ) -> None:
         if period < 1:
             raise ValueError(f"period must be at least 1 tick, got {period}")
         self.network, self.heuristic, self.period = network, heuristic, period
-        self.dynamics = RunningDynamics(network.items, halflife)
+        self.dynamics: Learned = learned or RunningDynamics(network.items, halflife)
         self.alpha = AlphaController(target)
         self.queries: dict[str, Aggregate] = {}
         self.announced: dict[str, Announced] = {}
@@ -69,6 +94,8 @@ class Planner:
 
     def update(self, values: ArrayLike) -> None:
         """The items' values at a tick, float64[items], or at several; NaN: no reading."""
+        if not isinstance(self.dynamics, RunningDynamics):
+            raise ValueError("this planner learns from reports, not from values")
         self.dynamics.update(values)
 
     def add(self, query: Aggregate) -> dict[str, Announced]:
@@ -184,10 +211,11 @@ class Planner:
         *,
         heuristic: str | None = None,
         period: int = PERIOD,
+        learned: Learned | None = None,
     ) -> Planner:
-        """What `state` described, for the same network and queries."""
+        """What `state` described, for the same network and queries, and `learned` where it was given one."""
         made = cls(network, heuristic=heuristic, period=period)
-        made.dynamics = RunningDynamics.from_state(arrays, values["running"])
+        made.dynamics = learned or RunningDynamics.from_state(arrays, values["running"])
         made.alpha = AlphaController.from_state(values["alpha"])
         made.queries = {query.name: query for query in queries}
         made._version = values["version"]

@@ -10,7 +10,7 @@ from tolerant.transport import PipelineLog
 
 _CHUNK = 500  # entries deleted in one transaction
 _PAUSE = 0.02  # seconds between two, in which others can write
-_OF_STREAM = ("updates.", "pulls.", "dead.", "grants.", "status.")
+_OF_STREAM = ("updates.", "feeds.", "copies.", "reports.", "pulls.", "dead.", "grants.", "status.")
 _OF_QUERY = ("answers.", "current.", "notices.")
 
 
@@ -36,7 +36,7 @@ def retention(topic: str, catalogue: Catalogue) -> int:
     kind, _, name = topic.partition(".")
     stream = None
     if f"{kind}." in _OF_STREAM:
-        stream = catalogue.streams.get(name)
+        stream = catalogue.streams.get(name.partition(".")[0] if kind == "copies" else name)
     elif f"{kind}." in _OF_QUERY and name in catalogue.queries:
         streams = (catalogue.streams.get(relation) for relation in relations(catalogue.queries[name].select))
         stream = next(filter(None, streams), None)

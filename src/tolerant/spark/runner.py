@@ -27,7 +27,7 @@ from tolerant.spark.retention import tidy
 from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Pair, Statement, decode, home_of
 from tolerant.sql.homes import tables_of
 from tolerant.streams import SECOND, Stream
-from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes, pulls, subscriptions
+from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes, plans, pulls, subscriptions
 from tolerant.transport.common import check_fence
 from tolerant.transport.log import EPOCHS, QUERIES, START
 from tolerant.transport.rows import NO_TIME, REPLIES, clock_batch, unpack
@@ -241,6 +241,8 @@ class Runner:
             topics.append(subscriptions.topic_of(relation.name))
         elif relation.polled:
             topics.append(pulls.topic_of(relation.name))
+        elif relation.networked:
+            topics.append(plans.reports_topic(relation.name))
         make = self._factory or shard_factory
         try:
             pipeline = start(

@@ -79,6 +79,17 @@ def with_weights(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str 
     return with_weights(query, catalogue, base_dir)
 
 
+def with_network(statement: CreateStream, base_dir: Path | str = ".") -> CreateStream:
+    """The statement with the network that its `network.toml` holds; as it is if it has none. Paths start at `base_dir`.
+
+    Raises:
+        StatementError: the file cannot be used; names the file, the aggregator and the item.
+    """
+    from tolerant.sql.networks import with_network
+
+    return with_network(statement, base_dir)
+
+
 def read_subscriptions(
     path: Path | str, query: CreateQuery, tables: Tables, kind: str = "subscribe"
 ) -> SubscriptionFile:
@@ -148,5 +159,6 @@ __all__ = [
     "relations",
     "render",
     "subscription_row",
+    "with_network",
     "with_weights",
 ]

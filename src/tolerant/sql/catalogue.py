@@ -75,6 +75,8 @@ class Catalogue:
             self.check(statement)
             if isinstance(statement, CreateQuery) and _lacks_weights(statement):
                 raise StatementError("the weights are missing: the sender fills them in with with_weights")
+            if isinstance(statement, CreateStream) and _lacks_network(statement.stream):
+                raise StatementError("the network is missing: the sender fills it in with with_network")
         except StatementError as error:
             return Outcome(False, error.reason + (f"; {error.hint}" if error.hint else ""))
         if self._holds(statement):
@@ -194,10 +196,17 @@ class Catalogue:
 
     def _check_stream(self, stream: Stream) -> None:
         check_stream(stream)
-        if self.streams.get(stream.name) == stream:
+        if stream.network is not None:
+            from tolerant.sql.networks import check_network  # it needs NumPy, which most statements do not
+
+            check_network(stream)
+        held = self.streams.get(stream.name)
+        if held == stream or (held is not None and _lacks_network(stream) and replace(held, network=None) == stream):
             return
-        if stream.name in self.streams:
-            raise conflict("stream", stream.name, render(CreateStream(self.streams[stream.name])))
+        if held is not None and replace(held, network=None) == replace(stream, network=None):
+            raise conflict("stream", stream.name, f"{render(CreateStream(held))}, with another network")
+        if held is not None:
+            raise conflict("stream", stream.name, render(CreateStream(held)))
         if stream.name in self.tables:
             raise StatementError(f"{stream.name} is the name of a table", about=("STREAM", stream.name))
         for kind in KINDS:
@@ -311,6 +320,10 @@ class Catalogue:
 def _lacks_weights(query: CreateQuery) -> bool:
     select = query.select
     return isinstance(select, AggregateSelect) and select.weight is not None and select.weight.values is None
+
+
+def _lacks_network(stream: Stream) -> bool:
+    return stream.networked and stream.network is None
 
 
 def _without_weights(query: CreateQuery) -> CreateQuery:

@@ -86,9 +86,11 @@ def check_options(stream: Stream) -> None:
 def _check_feeding(stream: Stream) -> None:
     """Refuse what makes no sense for the way in which the stream gets its values."""
     usual, options = StreamOptions(), stream.options
-    for name in _NOT_POLLED if stream.polled else _POLLED:
+    elsewhere = dict.fromkeys(() if stream.polled else _POLLED, "streams that are polled, FROM 'http://…'")
+    if stream.polled or stream.networked:
+        elsewhere |= dict.fromkeys(_NOT_POLLED, "streams that edge sources feed")
+    for name, what in elsewhere.items():
         if getattr(options, name) != getattr(usual, name):
-            what = "streams that edge sources feed" if stream.polled else "streams that are polled, FROM 'http://…'"
             raise StatementError(f"option {name} is for {what}", found=name, about=("WITH", name))
     if stream.polled:
         _check_address(stream, stream.uri or "")

@@ -47,6 +47,21 @@ class PolledFactory:
 
 
 @dataclass(frozen=True)
+class NetworkFactory:
+    """Makes shards of aggregates over a network of aggregators; travels to Spark's workers."""
+
+    stream: Stream
+    epoch: int
+    checkpoint: str
+
+    def __call__(self, shard: int) -> Hosted:
+        """A newly born shard."""
+        from tolerant.spark.kinds.networked import NetworkShard
+
+        return NetworkShard(self.stream, shard, self.epoch, self.checkpoint)
+
+
+@dataclass(frozen=True)
 class TableFactory:
     """Makes shards of a table with the queries over it; travels to Spark's workers."""
 
@@ -76,6 +91,8 @@ def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint:
     """What makes the shards of a pipeline. A stream without a URI is fed by edge sources: bounded aggregates."""
     if isinstance(relation, Stream) and relation.polled:
         return PolledFactory(relation)
+    if isinstance(relation, Stream) and relation.networked:
+        return NetworkFactory(relation, epoch, checkpoint)
     if isinstance(relation, Stream):
         return BoundedFactory(relation, epoch, checkpoint)
     return PairFactory(relation) if isinstance(relation, Pair) else TableFactory(relation)

@@ -1,0 +1,35 @@
+"""The filters with which a source begins: granted by the pipeline as it goes, or fixed by the stream's network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tolerant.edge.core import SourceCore
+from tolerant.streams import Stream
+from tolerant.transport.rows import Grant
+
+
+def core_of(stream: Stream, name: str, epoch: int) -> SourceCore:
+    """A source's core. For a network, each item has the filter that its narrowest listener can bear, for ever."""
+    if not stream.networked:
+        return SourceCore(name, epoch, stream.options)
+    from tolerant.planning import given  # here: other sources need not wait for it
+    from tolerant.sql.networks import network_of
+
+    core = SourceCore(name, epoch, replace(stream.options, policy="adaptive"))
+    halves = given(network_of(stream), None)
+    core.grant([Grant(item, 2 * half, 0.0, 0, 1, False) for item, half in halves.items()], now=0)
+    return core
+
+
+def check_served(items: Iterable[str], stream: Stream) -> None:
+    """Raise ValueError, naming the item, if no aggregator serves one of these."""
+    from tolerant.sql.networks import network_of
+
+    known = network_of(stream).index
+    for item in items:
+        if item not in known:
+            raise ValueError(
+                f"item {item!r} is at no aggregator of {stream.uri}: nobody would hear of it. Is its name right?"
+            )

@@ -1,0 +1,121 @@
+"""Dynamics that the planner cannot see for itself: it sees parts, the aggregators see items, and report
+(`specs/3-planning.md` §2.3, §6).
+
+Only items that one aggregator serves can be in one part, so every cosine that a plan needs is seen by somebody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tolerant.planning.arrays import Floats
+from tolerant.planning.dynamics import Dynamics, cosine_of
+from tolerant.planning.network import Network
+from tolerant.planning.running import RunningDynamics
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What an aggregator knows of its items: how far each moves a tick (float64[items]), how alike (float64[items,
+    items]), and over how many ticks.
+    """
+
+    items: tuple[str, ...]
+    moved: Floats
+    cosine: Floats
+    ticks: int
+
+    @classmethod
+    def of(cls, running: RunningDynamics) -> Report:
+        """The report of values that passed filters: by jumps, which are right for walks behind any filter (§2.3)."""
+        arrays, _ = running.state()
+        squares = np.diag(arrays["products"]) / np.where(arrays["weight"] > 0, arrays["weight"], 1.0)
+        return cls(running.items, np.sqrt(2.0 / math.pi * squares), cosine_of(arrays["products"]), running.ticks)
+
+
+class ReportedDynamics:
+    """The dynamics of a network's items, each from the aggregator that holds it most closely."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.items = network.items
+        self._reports: dict[str, Report] = {}
+        self._known: Dynamics | None = None
+
+    def take(self, aggregator: str, report: Report) -> None:
+        """A newer report; what it says of items that the aggregator does not serve is left aside.
+
+        Raises:
+            ValueError: nobody is called so, or the numbers cannot be.
+        """
+        if aggregator not in self.network.bounds:
+            raise ValueError(f"no aggregator is called {aggregator!r}")
+        Dynamics(report.items, report.moved, report.cosine)  # says what is wrong with it
+        if report.ticks < 0:
+            raise ValueError(f"ticks must not be negative, got {report.ticks}")
+        self._reports[aggregator] = report
+        self._known = None
+
+    def dynamics(self) -> Dynamics:
+        """What is known now; an item that nobody has reported has not moved."""
+        if self._known is None:
+            self._known = self._assembled()
+        return self._known
+
+    def add(self, item: str) -> None:
+        """An item joins."""
+        raise ValueError(f"item {item!r} is not in the network that reports come from")
+
+    remove = add
+
+    def _assembled(self) -> Dynamics:
+        n = len(self.items)
+        moved, cosine = np.zeros(n), np.eye(n)
+        closest = np.full((n, n), np.inf)
+        for aggregator in self.network.aggregators:
+            report = self._reports.get(aggregator)
+            if report is None or report.ticks == 0:
+                continue
+            held = self.network.bounds[aggregator]
+            own = [place for place, item in enumerate(report.items) if item in held]
+            if not own:
+                continue
+            at = np.array([self.network.index[report.items[place]] for place in own])
+            within = np.array([held[report.items[place]] for place in own])
+            bounds = within[:, None] + within[None, :]
+            block = np.ix_(at, at)
+            closer = bounds < closest[block]
+            closest[block] = np.where(closer, bounds, closest[block])
+            cosine[block] = np.where(closer, report.cosine[np.ix_(own, own)], cosine[block])
+            moved[at] = np.where(np.diag(closer), report.moved[own], moved[at])
+        np.fill_diagonal(cosine, 1.0)
+        ticks = max((report.ticks for report in self._reports.values()), default=0)
+        return Dynamics(self.items, moved * ticks, np.clip(cosine, -1.0, 1.0), ticks)
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays and plain values for `kernels.snapshots.pack`; the network is kept elsewhere."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for number, report in enumerate(self._reports.values()):
+            arrays[f"moved.{number}"], arrays[f"cosine.{number}"] = report.moved, report.cosine
+        listed = [[name, list(report.items), report.ticks] for name, report in self._reports.items()]
+        return arrays, {"reports": listed}
+
+    @classmethod
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any], network: Network
+    ) -> ReportedDynamics:
+        """What `state` described, for the same network."""
+        made = cls(network)
+        for number, (name, items, ticks) in enumerate(values["reports"]):
+            made._reports[name] = Report(tuple(items), arrays[f"moved.{number}"], arrays[f"cosine.{number}"], ticks)
+        return made
+
+    def reporters(self) -> Iterable[str]:
+        """Who has reported."""
+        return self._reports.keys()

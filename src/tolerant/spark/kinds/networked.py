@@ -1,0 +1,588 @@
+"""Aggregates over a network of aggregators, hosted: rows of parts, reports and statements of the log in; plans,
+answers, replies and status out (`specs/3-planning.md` §6).
+
+The pipeline is the client of the plans. It never sees items: aggregators say the parts that the plan in
+`grants.<stream>` wants of them, and an answer is their sum, each within its share of the tolerance. Plans are made here
+from what the aggregators report, and are functions of the log like everything else (`specs/0-pipeline.md` §3): rows
+wait for the horizon, which is a latency for each hop behind the clock, and apply in the order of their `at`.
+
+An aggregator that is not heard for a lease is planned around at once. One that starts again is not trusted with a part
+before it has said it anew. While a new plan is on its way the old one answers, and the answer is settling.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tolerant.kernels import snapshots
+from tolerant.kernels.versions import epoch_of, version
+from tolerant.planning import Announced, Planner, Report, ReportedDynamics, depth
+from tolerant.queries import Aggregate
+from tolerant.spark.hosting import Output, Replayed
+from tolerant.spark.intake import KINDS, DeadRow, dead_batch
+from tolerant.spark.kinds.networked_queries import Standing
+from tolerant.spark.kinds.networked_saying import Saying, network_status
+from tolerant.spark.kinds.statements import owner_of, statement_rows
+from tolerant.sql import Catalogue, decode, encode
+from tolerant.sql.membership import instance_name, query_and_group
+from tolerant.sql.networks import aggregates, network_of
+from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
+from tolerant.streams import Stream
+from tolerant.transport.log import QUERIES, Entry
+from tolerant.transport.plans import PRESENCE, REPORTS, read_part_key, reports_topic
+from tolerant.transport.rows import NO_TIME, REPLIES, UPDATES, pack, unpack
+
+PERIOD = 1000
+"""Ticks from one look at the plans to the next, once they have been learned; at first they are looked at more often."""
+
+_TELLING = ("update", "hello", "ack")
+_TALLY = (*KINDS[:-1], "grants", "reports", "late", "dead", "duplicates", "strays", "bytes", "boundaries", "plans")
+
+
+class Row(NamedTuple):
+    """A row of an aggregator, in the order in which rows apply. heard: when the aggregator was alive."""
+
+    at: int
+    key: str
+    sequence: int
+    kind: str
+    source: str
+    value: float
+    grant: int
+    heard: int
+
+
+class Reported(NamedTuple):
+    """A report that waits for its time."""
+
+    at: int
+    aggregator: str
+    ticks: int
+    late: int
+    items: list[str]
+    moved: list[float]
+    cosine: list[float]
+
+
+@dataclass
+class Alive:
+    """An aggregator as the pipeline knows it."""
+
+    heard: int
+    epoch: int = 0
+    silent: bool = False
+    late: int = 0
+
+
+@dataclass
+class Life:
+    """Where the shard stands; plain values, kept as they are."""
+
+    horizon: int | None = None
+    passed: int = 0
+    """Boundaries."""
+    look: int = 0
+    """The boundary at which plans are looked at next, and how many it was after the last look."""
+    gap: int = 1
+    epoch: int = 0
+    issued: int = 0
+    rival: int = 0
+    reported: int = -1
+    tally: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TALLY, 0))
+    lost: dict[str, int] = field(default_factory=dict)
+
+
+class NetworkShard(Replayed):
+    """`Hosted` by Spark; see the module. A stream with a network has one shard.
+
+    `epoch` and `checkpoint` are those of an empty start; a later epoch comes with a clock row that names this
+    checkpoint.
+    """
+
+    def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str) -> None:
+        self._stream, self._shard, self._checkpoint = stream, shard, checkpoint
+        self._network = network_of(stream)
+        options = stream.options
+        self._lease, self._interval = options.lease, options.boundary
+        hops = 1 + max(depth(self._network, name) for name in self._network.aggregators)
+        self._latency = hops * options.latency
+        self._widest = max(1, PERIOD // options.period)
+        self._learned = ReportedDynamics(self._network)
+        self._planner = Planner(self._network, learned=self._learned)
+        self._catalogue = Catalogue()
+        self._standing: dict[str, Standing] = {}
+        self._alive = {name: Alive(NO_TIME) for name in self._network.aggregators}
+        self._life = Life(epoch=epoch)
+        self._early: list[tuple[str, str]] = []
+        self._arrived: list[Row] = []  # since the last clock row
+        self._waiting: list[Row] = []  # for their time
+        self._reports: list[Reported] = []
+        self._saying = Saying()
+        self._replies: list[dict[str, object]] = []
+        self._dead: list[DeadRow] = []
+
+    # -- taking ----------------------------------------------------------------------------------------------------
+
+    def take(self, batch: Sequence[Entry]) -> list[Output]:
+        """Entries of `updates.<stream>`, `reports.<stream>` and `queries`, in the order of the log."""
+        for entry in batch:
+            if entry.topic == QUERIES:
+                self._statements(entry.payload)
+            elif entry.topic == reports_topic(self._stream.name):
+                self._take_reports(entry.payload)
+            else:
+                self._rows(entry.payload)
+        return self._say()
+
+    @property
+    def horizon(self) -> int | None:
+        """Everything up to this event time has been taken into account."""
+        return self._life.horizon
+
+    @property
+    def planner(self) -> Planner:
+        """The plans, as of the horizon."""
+        return self._planner
+
+    def _rows(self, payload: bytes) -> None:
+        self._count("bytes", len(payload))
+        try:
+            batch = unpack(payload)
+            if not batch.schema.equals(UPDATES):
+                raise ValueError("columns must be those of updates")
+        except ValueError as error:
+            self._dead.append(DeadRow(str(error), payload=payload[:4096]))
+            return
+        names = ("at", "key", "sequence", "kind", "source", "value", "grant")
+        for at, key, *rest in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
+            row = Row(at, key or "", *rest, at or 0)
+            reason = self._unusable(row)
+            if reason:
+                self._bury(row, reason)
+            elif row.kind == "clock":
+                self._clock(row)
+            elif self._life.horizon is not None and row.at <= self._life.horizon:
+                self._late(row)
+            else:
+                self._arrived.append(row)
+
+    def _unusable(self, row: Row) -> str:
+        if row.kind not in KINDS:
+            return f"kind must be one of {', '.join(KINDS)}, got {row.kind!r}"
+        for name in ("at", "sequence", "source", "grant"):
+            if getattr(row, name) is None:
+                return f"{name} is missing"
+        if row.kind == "clock":
+            return ""
+        if row.sequence <= 0:
+            return f"sequence must be positive, got {row.sequence}"
+        if row.source not in self._alive:
+            return f"no aggregator of {self._stream.uri} is called {row.source!r}"
+        if row.kind == "beat":
+            return ""
+        known = isinstance(row.value, float)
+        if not known or (row.kind in _TELLING and not math.isfinite(row.value)):
+            return f"value must be a finite number, got {row.value}"
+        try:
+            read_part_key(row.key or "")
+        except ValueError as error:
+            return f"key cannot be read: {error}"
+        return ""
+
+    def _bury(self, row: Row, reason: str) -> None:
+        """A row that cannot be used: what it told of its part is not known."""
+        known = {name: value for name, value in row._asdict().items() if value is not None and name != "heard"}
+        known.pop("grant", None)
+        self._dead.append(DeadRow(reason, **known))
+        place = self._placed(row) if row.source in self._alive else None
+        if place is not None and self._life.horizon is not None:
+            standing, found = place
+            standing.doubt(found)
+            self._saying.touch(standing.query.name)
+            self._settle(self._life.horizon)
+
+    def _placed(self, row: Row) -> tuple[Standing, Any] | None:
+        try:
+            query, group, slot = read_part_key(row.key or "")
+        except ValueError:
+            return None
+        standing = self._standing.get(instance_name(query, group))
+        place = standing.find(slot) if standing is not None else None
+        if standing is None or place is None or place.aggregator != row.source:
+            return None
+        return standing, place
+
+    def _take_reports(self, payload: bytes) -> None:
+        self._count("bytes", len(payload))
+        try:
+            batch = unpack(payload)
+            if not batch.schema.equals(REPORTS):
+                raise ValueError("columns must be those of reports")
+            self._reports += [Reported(*row.values()) for row in _in_order(batch)]
+        except ValueError as error:
+            self._dead.append(DeadRow(str(error), payload=payload[:4096]))
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _clock(self, row: Row) -> None:
+        epoch, life = epoch_of(row.sequence), self._life
+        if row.source and row.source != self._checkpoint:
+            life.rival = max(life.rival, epoch)
+            return
+        if row.source and epoch > life.epoch:
+            asked_anew = life.rival >= life.epoch
+            life.epoch, life.issued = epoch, 0
+            if asked_anew and life.horizon is not None:
+                self._ask_anew()
+        if row.at != NO_TIME:
+            self._pass(row.at)
+
+    def _ask_anew(self) -> None:
+        """Another pipeline has announced plans meanwhile: those here count no more at the aggregators."""
+        for name, standing in self._standing.items():
+            standing.renumber(self._next_version())
+            for aggregator, alive in self._alive.items():
+                if alive.silent and standing.client is not None:
+                    standing.client.missed(aggregator)
+            self._announce(name)
+        self._settle(self._life.horizon or 0)
+
+    def _pass(self, clock: int) -> None:
+        """A clock row: everything up to a latency a hop before it has arrived."""
+        ahead = clock + self._lease
+        arrived, self._arrived = self._arrived, []
+        future = [row for row in arrived if row.at > ahead]
+        self._waiting += [row for row in arrived if row.at <= ahead]
+        horizon, first = clock - self._latency, self._life.horizon is None
+        if not first and horizon <= (self._life.horizon or 0):
+            horizon = self._life.horizon or 0
+        if first:
+            self._begin(horizon)
+        self._advance(horizon)
+        for row in future:
+            self._bury(row, f"at is {row.at - clock} µs ahead of the pipeline's clock, more than a lease")
+        if first:
+            early, self._early = self._early, []
+            self._take_statements(early)
+
+    def _begin(self, horizon: int) -> None:
+        """Time begins: aggregators have a lease to be heard in."""
+        life = self._life
+        life.horizon, life.passed = horizon, max((horizon - 1) // self._interval, 0)
+        life.look = life.passed + 1
+        for alive in self._alive.values():
+            alive.heard = horizon
+
+    def _advance(self, horizon: int) -> None:
+        """Rows, boundaries and silences up to the horizon, in the order of their times."""
+        due = sorted(row for row in self._waiting if row.at <= horizon)
+        self._waiting = [row for row in self._waiting if row.at > horizon]
+        begin = 0
+        while True:
+            boundary = (self._life.passed + 1) * self._interval + 1
+            silence = min((a.heard + self._lease + 1 for a in self._alive.values() if not a.silent), default=boundary)
+            moment = min(boundary, silence, due[begin].at if begin < len(due) else boundary)
+            if moment > horizon:
+                break
+            if boundary == moment:
+                self._boundary(boundary)
+            while begin < len(due) and due[begin].at <= moment:
+                self._apply(due[begin])
+                begin += 1
+            self._silences(moment)
+            self._settle(moment)
+        self._life.horizon = horizon
+        self._settle(horizon)
+
+    def _silences(self, at: int) -> None:
+        for name, alive in self._alive.items():
+            if not alive.silent and alive.heard + self._lease < at:
+                alive.silent = True
+                for standing in self._standing.values():
+                    if standing.client is not None:
+                        standing.client.missed(name)
+                        self._saying.touch(standing.query.name)
+                self._adopt(self._planner.missed(name))
+
+    def _boundary(self, at: int) -> None:
+        life = self._life
+        life.passed += 1
+        self._count("boundaries")
+        for report in sorted(report for report in self._reports if report.at <= at):
+            self._learn(report)
+        self._reports = [report for report in self._reports if report.at > at]
+        if life.passed >= life.look:
+            self._adopt(self._planner.boundary())
+            life.look = life.passed + life.gap
+            life.gap = min(2 * life.gap, self._widest)
+            self._saying.learned()
+
+    def _learn(self, row: Reported) -> None:
+        try:
+            size = len(row.items)
+            cosine = np.array(row.cosine, np.float64).reshape(size, size)
+            self._learned.take(row.aggregator, Report(tuple(row.items), np.array(row.moved), cosine, row.ticks))
+            self._alive[row.aggregator].late = row.late
+            self._count("reports")
+        except (ValueError, TypeError) as error:
+            self._dead.append(DeadRow(f"report: {error}", kind="report", at=row.at, source=row.aggregator or ""))
+
+    def _late(self, row: Row) -> None:
+        """A row whose time has passed applies at once; for how long its query was without it is noted."""
+        horizon = self._life.horizon or 0
+        self._count("late")
+        placed = self._placed(row)
+        if placed is not None:
+            query, _ = query_and_group(placed[0].query.name)
+            self._life.lost[query] = self._life.lost.get(query, 0) + horizon - row.at
+        self._apply(row._replace(at=horizon))
+        self._silences(horizon)
+        self._settle(horizon)
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def _apply(self, row: Row) -> None:
+        alive, epoch = self._alive[row.source], epoch_of(row.sequence)
+        if epoch < alive.epoch:
+            self._count("duplicates")
+            return
+        self._count(row.kind)
+        if epoch > alive.epoch:
+            alive.epoch = epoch
+            for standing in self._standing.values():
+                if standing.restarted(row.source):
+                    self._saying.touch(standing.query.name)
+        alive.heard = max(alive.heard, row.heard)
+        if alive.silent and alive.heard + self._lease >= row.at:
+            self._returned(row.source)
+        if row.kind != "beat" and row.key != PRESENCE:
+            self._tell(row)
+
+    def _returned(self, name: str) -> None:
+        self._alive[name].silent = False
+        for standing in self._standing.values():
+            if standing.client is not None:
+                standing.client.heard(name)
+                self._saying.touch(standing.query.name)
+        self._planner.returned(name)
+        self._life.look, self._life.gap = self._life.passed + 1, 1
+
+    def _tell(self, row: Row) -> None:
+        """What a row says of a part."""
+        placed = self._placed(row)
+        if placed is None:
+            self._count("strays")
+            return
+        standing, place = placed
+        slot = read_part_key(row.key)[2]
+        if row.sequence <= standing.sequences.get(slot, 0):
+            self._count("duplicates")
+            return
+        name = standing.query.name
+        if row.grant != place.version:
+            self._count("strays")
+            if row.grant > place.version:  # somebody else's plan: this one is served no more
+                standing.doubt(place)
+        elif row.kind == "gone":
+            standing.sequences[slot] = row.sequence
+            standing.doubt(place)
+        else:
+            standing.refresh(slot, place, row.value, row.sequence)
+            if standing.retire():
+                self._announce(name)
+        self._saying.touch(name)
+
+    # -- plans -----------------------------------------------------------------------------------------------------
+
+    def _adopt(self, changed: Mapping[str, Announced]) -> None:
+        for name, said in changed.items():
+            standing = self._standing[name]
+            standing.query = self._planner.queries[name]
+            number = self._next_version()
+            silent = {aggregator: None for aggregator, alive in self._alive.items() if alive.silent}
+            if standing.take(said, number, silent):
+                self._count("plans")
+                self._announce(name)
+            self._saying.touch(name)
+            self._saying.planned(name)
+
+    def _announce(self, name: str) -> None:
+        """Say what is wanted of the aggregators for a query, all of it."""
+        self._count("grants")
+        self._saying.announce(name, self._next_version(), list(self._standing[name].wanted()))
+
+    def _next_version(self) -> int:
+        self._life.issued += 1
+        return version(self._life.epoch, self._life.issued)
+
+    # -- statements ------------------------------------------------------------------------------------------------
+
+    def _statements(self, payload: bytes) -> None:
+        rows = statement_rows(payload, self._dead)
+        if self._life.horizon is None:
+            self._early += rows
+        else:
+            self._take_statements(rows)
+
+    def _take_statements(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Statements take effect just after the horizon, in order."""
+        for request, body in rows:
+            try:
+                self._statement(request, decode(body))
+            except ValueError as error:
+                self._dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+        self._settle(self._life.horizon or 0)
+
+    def _statement(self, request: str, statement: Statement) -> None:
+        owner = owner_of(statement, self._catalogue)
+        outcome = self._catalogue.apply(statement)
+        if owner != self._stream.name:
+            return
+        message = outcome.message
+        if outcome.changed:
+            message += self._carry_out(statement)
+        reply = {"request": request, "key": statement.about, "at": self._life.horizon or 0}
+        self._replies.append(reply | {"accepted": outcome.accepted, "message": message})
+
+    def _carry_out(self, statement: Statement) -> str:
+        """Make it so; what there is to add to the reply."""
+        match statement:
+            case CreateQuery(name=name, select=AggregateSelect() as select):
+                for query in aggregates(name, select, self._stream):
+                    self._standing[query.name] = Standing(query)
+                    self._saying.touch(query.name)
+                    self._adopt(self._planner.add(query))
+                return self._remark(name)
+            case AlterQuery(name=name, within=within):
+                for instance in self._instances(name):
+                    self._alter(instance, within)
+                return self._remark(name)
+            case Drop(what="query", name=name):
+                self._settle(self._life.horizon or 0)
+                for instance in self._instances(name):
+                    del self._standing[instance]
+                    self._planner.remove(instance)
+                    self._saying.forget(instance, self._next_version(), self._life.horizon or 0)
+                self._life.lost.pop(name, None)
+        return ""
+
+    def _alter(self, instance: str, within: float) -> None:
+        if within > 0:
+            self._adopt(self._planner.alter(instance, within))
+        query = self._standing[instance].query
+        self._standing[instance].query = Aggregate(query.name, query.fn, query.weights, within)
+        self._saying.touch(instance)
+
+    def _instances(self, name: str) -> list[str]:
+        return [instance for instance in self._standing if query_and_group(instance)[0] == name]
+
+    def _remark(self, name: str) -> str:
+        refused = [self._standing[instance].refused for instance in self._instances(name)]
+        return "".join(f"; but for now: {why}" for why in refused if why)
+
+    # -- saying ----------------------------------------------------------------------------------------------------
+
+    def _settle(self, at: int) -> None:
+        self._saying.settle(self._standing, at, self._withheld)
+
+    @property
+    def _withheld(self) -> frozenset[str]:
+        """The queries that say nothing while they cannot keep their promise."""
+        selects = {query.name: query.select for query in self._catalogue.queries_over(self._stream.name)}
+        return frozenset(
+            name for name, s in selects.items() if isinstance(s, AggregateSelect) and s.otherwise == "withhold"
+        )
+
+    def _count(self, what: str, number: int = 1) -> None:
+        self._life.tally[what] += number
+
+    def _say(self) -> list[Output]:
+        name, life = self._stream.name, self._life
+        outputs = self._saying.take(name)
+        if self._dead:
+            self._count("dead", len(self._dead))
+            outputs.append(Output(f"dead.{name}", pack(dead_batch(self._dead))))
+            self._dead = []
+        if self._replies:
+            outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(self._replies, REPLIES))))
+            self._replies = []
+        if life.horizon is not None and life.passed > life.reported:
+            life.reported = life.passed
+            outputs.append(self._status(life.horizon))
+        return outputs
+
+    def _status(self, horizon: int) -> Output:
+        parts = [part for standing in self._standing.values() for part in standing.wanted()]
+        sources = {
+            name: {
+                "heard": alive.heard,
+                "epoch": alive.epoch,
+                "items": sum(part.aggregator == name for part in parts),
+                "stale": alive.silent,
+                "skew": 0,
+                "late": alive.late,
+            }
+            for name, alive in self._alive.items()
+        }
+        summary = {"shard": self._shard, "horizon": horizon, "epoch": self._life.epoch, **self._life.tally}
+        return network_status(
+            self._stream,
+            summary | {"sources": sources},
+            self._catalogue.queries_over(self._stream.name),
+            self._standing,
+            self._planner,
+            self._saying.take_planned(),
+            self._life.lost,
+        )
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """All of the state as bytes; nothing is left unsaid between batches."""
+        arrays, planner = self._planner.state()
+        values = [
+            planner,
+            [encode(statement) for statement in self._catalogue.statements()],
+            {name: [list(one.query.weights.items()), one.query.fn, one.query.within, one.state(self._network)]
+             for name, one in self._standing.items()},
+            [[query.name, query.fn, list(query.weights.items()), query.within]
+             for query in self._planner.queries.values()],
+            {name: vars(alive) for name, alive in self._alive.items()},
+            vars(self._life),
+            self._early,
+            [list(row) for row in self._arrived],
+            [list(row) for row in self._waiting],
+            [list(row) for row in self._reports],
+            self._saying.state(),
+        ]  # fmt: skip
+        return snapshots.pack(arrays, values)
+
+    def load(self, snapshot: bytes) -> None:
+        """Become what `snapshot` said, bit for bit."""
+        arrays, values = snapshots.unpack(snapshot)
+        planner, statements, standing, queries, alive, life, early, arrived, waiting, reports, saying = values
+        self._catalogue = Catalogue(decode(statement) for statement in statements)
+        self._learned = ReportedDynamics.from_state(arrays, planner["running"], self._network)
+        asked = [Aggregate(name, fn, dict(weights), within) for name, fn, weights, within in queries]
+        self._planner = Planner.from_state(arrays, planner, self._network, asked, learned=self._learned)
+        self._standing = {
+            name: Standing.from_state(state, Aggregate(name, fn, dict(weights), within), self._network)
+            for name, (weights, fn, within, state) in standing.items()
+        }
+        self._alive = {name: Alive(**one) for name, one in alive.items()}
+        self._life = Life(**life)
+        self._early = [(request, body) for request, body in early]
+        self._arrived, self._waiting = ([Row(*row) for row in rows] for rows in (arrived, waiting))
+        self._reports = [Reported(*row) for row in reports]
+        self._saying.load(saying)
+
+
+def _in_order(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    names = ("at", "aggregator", "ticks", "late", "items", "moved", "cosine")
+    return [{name: row[name] for name in names} for row in batch.to_pylist() if row["at"] is not None]

@@ -1,0 +1,172 @@
+"""A query over a network while it runs: the plan that answers, the one to come, and what the aggregators said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tolerant.planning import Announced, Network, Plan, PlanClient
+from tolerant.queries import Aggregate
+from tolerant.transport.plans import Wanted
+
+_SLACK = 1 + 1e-9
+
+
+class Said(NamedTuple):
+    """What was last said of a query's group; null ends are not known."""
+
+    low: float | None
+    value: float | None
+    high: float | None
+    stale: bool
+    settling: bool
+
+
+class Place(NamedTuple):
+    """A part of a plan: the plan's version, the number of the part in it, and whose it is."""
+
+    version: int
+    part: int
+    aggregator: str
+
+
+@dataclass
+class Standing:
+    """One group of a query. Every part has a slot, which no other part that is still wanted has."""
+
+    query: Aggregate
+    client: PlanClient | None = None
+    refused: str = ""
+    """Why there is no plan."""
+    slots: dict[int, list[int]] = field(default_factory=dict)
+    """By version, the slots of the plan's parts."""
+    sequences: dict[int, int] = field(default_factory=dict)
+    """By slot, the newest row that was applied."""
+
+    # -- plans -----------------------------------------------------------------------------------------------------
+
+    def take(self, said: Announced, version: int, silent: Mapping[str, object]) -> bool:
+        """A new plan, or that there is none; whether anything else is wanted of aggregators now."""
+        if said.plan is None:
+            self.refused = str(said.refused)
+            return False
+        self.refused = ""
+        taken = {slot for held, slots in self.slots.items() if held == self._version for slot in slots}
+        free = (slot for slot in range(len(taken) + len(said.plan.parts)) if slot not in taken)
+        if self.client is None:
+            self.client = PlanClient(said.plan, version)
+        else:
+            self.client.adopt(said.plan, version)
+        for aggregator in silent:
+            self.client.missed(aggregator)
+        self.slots[version] = [next(free) for _ in said.plan.parts]
+        for slot in self.slots[version]:
+            self.sequences.pop(slot, None)
+        self.retire()
+        return True
+
+    @property
+    def _version(self) -> int:
+        return self.client.version if self.client is not None else 0
+
+    def retire(self) -> bool:
+        """Forget plans that neither answer nor are to come; whether there were any."""
+        standing = {version for version, _ in self.plans()}
+        gone = [version for version in self.slots if version not in standing]
+        for version in gone:
+            del self.slots[version]
+        kept = {slot for slots in self.slots.values() for slot in slots}
+        self.sequences = {slot: number for slot, number in self.sequences.items() if slot in kept}
+        return bool(gone)
+
+    def plans(self) -> list[tuple[int, Plan]]:
+        """(version, plan) of the plan that answers, and of the one to come."""
+        if self.client is None:
+            return []
+        found = [(self.client.version, self.client.plan)]
+        if self.client.coming is not None:
+            plan, version = self.client.coming
+            found.append((version, plan))
+        return found
+
+    def renumber(self, version: int) -> None:
+        """Another pipeline has spoken meanwhile: ask for everything again, under a new version."""
+        if self.client is not None:
+            plan = self.plans()[-1][1]
+            self.client = PlanClient(plan, version)
+            self.slots, self.sequences = {version: list(range(len(plan.parts)))}, {}
+
+    def wanted(self) -> Iterator[Wanted]:
+        """All parts that aggregators are to say."""
+        for version, plan in self.plans():
+            for slot, part in zip(self.slots[version], plan.parts, strict=True):
+                yield Wanted(part.aggregator, slot, version, plan.query.fn, dict(part.weights), part.push)
+
+    # -- what is heard ---------------------------------------------------------------------------------------------
+
+    def find(self, slot: int) -> Place | None:
+        """The part that has a slot."""
+        for version, plan in self.plans():
+            if slot in self.slots[version]:
+                part = self.slots[version].index(slot)
+                return Place(version, part, plan.parts[part].aggregator)
+        return None
+
+    def refresh(self, slot: int, place: Place, value: float, sequence: int) -> None:
+        """A part's new value."""
+        assert self.client is not None
+        self.sequences[slot] = sequence
+        self.client.refresh(place.part, value, place.version)
+
+    def doubt(self, place: Place) -> None:
+        """A part may be anything."""
+        assert self.client is not None
+        self.client.doubt(place.part, place.version)
+
+    def restarted(self, aggregator: str) -> bool:
+        """The aggregator's parts may be anything until it says them again; whether it has any."""
+        found = [
+            Place(version, number, aggregator)
+            for version, plan in self.plans()
+            for number, part in enumerate(plan.parts)
+            if part.aggregator == aggregator
+        ]
+        for place in found:
+            self.doubt(place)
+        return bool(found)
+
+    # -- what is said ----------------------------------------------------------------------------------------------
+
+    def said(self) -> Said:
+        """The answer now."""
+        if self.client is None:
+            return Said(None, None, None, False, True)
+        low, value, high = self.client.answer()
+        loose = self.client.plan.within > self.query.within * _SLACK
+        return Said(
+            low if math.isfinite(low) else None,
+            value if math.isfinite(value) else None,
+            high if math.isfinite(high) else None,
+            self.client.stale,
+            self.client.settling or loose,
+        )
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def state(self, network: Network) -> list[Any]:
+        """Plain values; the query is kept elsewhere."""
+        gone = [[name for name in network.aggregators if name not in plan.network.bounds] for _, plan in self.plans()]
+        client = None if self.client is None else self.client.state()
+        return [client, gone, self.refused, list(self.slots.items()), list(self.sequences.items())]
+
+    @classmethod
+    def from_state(cls, values: Any, query: Aggregate, network: Network) -> Standing:
+        """What `state` described."""
+        client, gone, refused, slots, sequences = values
+        made = cls(query, refused=refused, slots=dict(slots), sequences=dict(sequences))
+        if client is not None:
+            networks = [network.without(*names) if names else network for names in gone]
+            made.client = PlanClient.from_state(client, query, networks[0], networks[-1])
+        return made

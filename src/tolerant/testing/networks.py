@@ -1,0 +1,271 @@
+"""A whole network in one process and one thread: sources, aggregators and the pipeline's shard on a log in memory,
+under a seeded scheduler that delays, repeats, kills and restarts; and the audit of what was answered.
+
+```python
+world = NetworkWorld(seed=7)
+world.run(seconds=60)
+assert not world.violations()
+```
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tolerant.client import Client, send
+from tolerant.edge import Source
+from tolerant.edge.aggregating import Aggregator
+from tolerant.planning import Network, network_text
+from tolerant.queries import Answer
+from tolerant.spark.hosting import Output
+from tolerant.spark.kinds.networked import NetworkShard
+from tolerant.sql import CreateStream, parse
+from tolerant.sql.networks import aggregates, tightest_of
+from tolerant.streams import SECOND
+from tolerant.transport.memory import MemoryLog
+from tolerant.transport.plans import reports_topic
+from tolerant.transport.rows import clock_batch
+
+STREAM = (
+    "CREATE STREAM prices (item STRING, price DOUBLE) KEY (item) FROM 'network.toml'"
+    " WITH (tick = '100 ms', period = 10, latency = '500 ms', lease = '3 s')"
+)
+_BEGIN = 1_000 * SECOND
+_STEP = SECOND // 20
+"""Microseconds between two turns of the scheduler."""
+
+
+def random_network(rng: random.Random, items: Sequence[str], trees: bool = True) -> Network:
+    """Some aggregators, each with some of the items; every item somewhere; perhaps with parents."""
+    names = [f"D{number}" for number in range(1, rng.randint(2, 5) + 1)]
+    bounds: dict[str, dict[str, float]] = {}
+    parents: dict[str, str] = {}
+    for name in names:
+        served = rng.sample(list(items), rng.randint(1, len(items)))
+        parent = rng.choice(list(bounds)) if bounds and trees and rng.random() < 0.5 else None
+        least = bounds[parent] if parent else {}
+        bounds[name] = {item: least.get(item, 0.0) + rng.choice((0.0, 0.05, 0.2, rng.random())) for item in served}
+        if parent:
+            parents[name] = parent
+    for item in items:
+        if not any(item in served for served in bounds.values()):
+            bounds[names[0]][item] = 0.0
+    return Network(bounds, parents)
+
+
+@dataclass
+class _Journal:
+    """What an item was when."""
+
+    ats: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def at(self, moment: int) -> float | None:
+        place = bisect_right(self.ats, moment) - 1
+        return None if place < 0 else self.values[place]
+
+
+class NetworkWorld:
+    """See the module. network: default a random one. faults: whether processes die, and rows come twice."""
+
+    def __init__(
+        self, seed: int, network: Network | None = None, *, faults: bool = True, queries: Sequence[str] | None = None
+    ) -> None:
+        self.rng = rng = random.Random(seed)
+        self.items = [f"S{number}" for number in range(1, rng.randint(2, 6) + 1)]
+        self.network = network or random_network(rng, self.items)
+        self.items = list(self.network.items)
+        self.faults, self.now = faults, _BEGIN
+        self.log = MemoryLog()
+        statement = parse(STREAM)
+        assert isinstance(statement, CreateStream)
+        self.stream = replace(statement.stream, network=network_text(self.network))
+        send(self.log, CreateStream(self.stream))
+        self.values = {item: rng.uniform(-10, 10) for item in self.items}
+        self.steps = {item: rng.choice((0.0, 0.02, 0.1, 0.5)) for item in self.items}
+        self.journal = {item: _Journal() for item in self.items}
+        self.sources: dict[str, Source | None] = {}
+        self.owner = {item: f"source-{rng.randint(1, 2)}" for item in self.items}
+        self.aggregators: dict[str, Aggregator | None] = dict.fromkeys(self.network.aggregators)
+        self.wake: dict[str, int] = {}
+        self.excused: list[tuple[int, int]] = []
+        """Spans in which an aggregator was dead and nobody could know it."""
+        self.epoch, self.position = 1, 0
+        self.snapshot: bytes | None = None
+        self.deltas: list[bytes] = []
+        self.shard = self._born()
+        self.within: dict[str, float] = {}
+        for text in queries if queries is not None else self._queries():
+            send(self.log, parse(text))
+
+    def _queries(self) -> list[str]:
+        found = []
+        for number, fn in enumerate(("SUM", "AVG", "MAX", "MIN")):
+            some = self.rng.sample(self.items, self.rng.randint(1, len(self.items)))
+            listed = ", ".join(f"'{item}'" for item in some)
+            name, factor = f"q{number}", "-2 * " if fn == "SUM" and self.rng.random() < 0.5 else ""
+            text = f"CREATE QUERY {name} AS SELECT {fn}({factor}price) FROM prices WHERE item IN ({listed})"
+            least = self._tightest(text)
+            found.append(f"{text} WITHIN {least * self.rng.choice((1.0, 1.3, 3.0)) + 0.01:.6f}")
+        return found
+
+    def _tightest(self, text: str) -> float:
+        parsed = parse(f"{text} WITHIN 1")
+        return max(tightest_of(one, self.network) for one in aggregates("q", parsed.select, self.stream))  # type: ignore[union-attr, arg-type]
+
+    # -- a life ----------------------------------------------------------------------------------------------------
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+        end = self.now + int(seconds * SECOND)
+        while self.now < end:
+            self.turn()
+
+    def turn(self) -> None:
+        """One step of the scheduler: who acts, and what goes wrong."""
+        self.now += _STEP
+        rng = self.rng
+        if self.faults and rng.random() < 0.01:
+            self._fault()
+        self._feed()
+        for name in self.aggregators:
+            if self.now >= self.wake.get(name, 0):
+                self._aggregate(name)
+        if rng.random() < 0.5:
+            self.log.append(f"updates.{self.stream.name}", clock_batch(self.now, self.epoch, "checkpoint"))
+        if rng.random() < 0.3:
+            self.read()
+
+    def _feed(self) -> None:
+        if (self.now // _STEP) % 2:
+            return
+        for item in self.items:
+            if self.rng.random() < 0.7:
+                self.values[item] += self.rng.gauss(0, self.steps[item])
+        for name in set(self.owner.values()):
+            source = self.sources.get(name)
+            if source is None:
+                source = self.sources[name] = Source("prices", self.log, name, clock=lambda: self.now)
+            mine = [item for item in self.items if self.owner[item] == name]
+            at = source.set_many(mine, [self.values[item] for item in mine])
+            for item in mine:
+                self.journal[item].ats.append(at)
+                self.journal[item].values.append(self.values[item])
+            source.advance(self.now)
+
+    def _aggregate(self, name: str) -> None:
+        found = self.aggregators[name]
+        if found is None:
+            found = self.aggregators[name] = Aggregator("prices", name, self.log, clock=lambda: self.now)
+        before = self.log.end()
+        found.step()
+        if self.faults and self.rng.random() < 0.05:
+            self._repeat(before)
+        self.wake[name] = self.now + self.rng.choice((_STEP, _STEP, 4 * _STEP))
+
+    def _repeat(self, position: int) -> None:
+        """What was just appended comes twice."""
+        topics = [topic for topic in self.log.topics() if topic.startswith(("updates.", "copies.", "reports."))]
+        again = [(entry.topic, entry.payload) for entry in self.log.read(topics, position)]
+        if again:
+            self.log.append_packed(again)
+
+    def _fault(self) -> None:
+        what = self.rng.choice(("aggregator", "aggregator", "source", "pipeline", "fold"))
+        if what == "aggregator":
+            self.kill(self.rng.choice(list(self.aggregators)), self.rng.choice((0.1, 1.0, 5.0, 12.0)))
+        elif what == "source":
+            self.sources[self.rng.choice(list(self.owner.values()))] = None
+        elif what == "pipeline":
+            self.restart()
+        else:
+            self.snapshot, self.deltas = self.shard.snapshot(), []
+
+    def kill(self, name: str, seconds: float) -> None:
+        """An aggregator dies, and comes back so much later."""
+        found = self.aggregators[name]
+        self.aggregators[name] = None
+        self.wake[name] = self.now + int(seconds * SECOND)
+        if found is not None:
+            begin = found.core.horizon
+            self.excused.append((begin, begin + self.stream.options.lease))
+
+    def restart(self) -> None:
+        """The pipeline dies, and starts again from what it has kept, under a new epoch."""
+        self.epoch += 1
+        self.shard = self._born()
+        self.shard.restore(self.snapshot, self.deltas)
+
+    def _born(self) -> NetworkShard:
+        return NetworkShard(self.stream, 0, 1, "checkpoint")
+
+    def read(self) -> list[Output]:
+        """The shard takes what is in the log, in batches cut anyhow."""
+        topics = ["queries", "updates.prices", reports_topic("prices")]
+        entries = self.log.read(topics, self.position)
+        said: list[Output] = []
+        while entries:
+            cut = self.rng.randint(1, len(entries))
+            part, entries = entries[:cut], entries[cut:]
+            outputs, delta = self.shard.apply(part)
+            self.deltas.append(delta)
+            self.position = part[-1].position
+            said += outputs
+        self.log.append_packed([(output.topic, output.payload) for output in said])
+        return said
+
+    # -- the audit -------------------------------------------------------------------------------------------------
+
+    def truth(self, query: str, at: int) -> float | None:
+        """What a query really was."""
+        found = self.shard.planner.queries[query + "\x00"]
+        values = {item: self.journal[item].at(at) for item in found.weights}
+        if any(value is None for value in values.values()):
+            return None
+        terms = [weight * values[item] for item, weight in found.weights.items()]  # type: ignore[operator]
+        if found.fn in ("min", "max"):
+            return min(terms) if found.fn == "min" else max(terms)
+        return math.fsum(terms) / (len(terms) if found.fn == "avg" else 1)
+
+    def answers(self, query: str) -> list[Answer]:
+        """Everything that was answered."""
+        return list(Client(self.log).history(query))
+
+    def violations(self) -> list[tuple[Answer, float]]:
+        """Settled answers that the truth was not in, or that were wider than promised; with the truth.
+
+        An answer holds until the next one, so it is looked at again just before that.
+        """
+        wrong = []
+        for instance, query in self.shard.planner.queries.items():
+            name = instance.partition("\x00")[0]
+            answers = self.answers(name)
+            ends = [answer.at for answer in answers[1:]] + [self.shard.horizon or 0]
+            for answer, end in zip(answers, ends, strict=True):
+                wrong += [(answer, t) for t in self._wrong(name, answer, query.within, end)]
+        return wrong
+
+    def _wrong(self, name: str, answer: Answer, within: float, end: int) -> list[float]:
+        found: list[float] = []
+        if not answer.settled:
+            return found
+        assert answer.low is not None
+        assert answer.high is not None
+        slack = 1e-9 * (1 + abs(answer.high) + within)
+        if answer.high - answer.low > 2 * within + slack:
+            found.append(math.nan)
+        for moment in {answer.at, (answer.at + end) // 2, end - 1}:
+            truth = self.truth(name, moment)
+            excused = moment < answer.at or any(begin < moment <= last for begin, last in self.excused)
+            if truth is not None and not excused and not answer.low - slack <= truth <= answer.high + slack:
+                found.append(truth)
+        return found
+
+    def settled(self) -> float:
+        """The share of answers that were settled."""
+        listed = [a for q in self.shard.planner.queries for a in self.answers(q.partition("\x00")[0])]
+        return sum(answer.settled for answer in listed) / len(listed) if listed else 0.0

@@ -1,0 +1,113 @@
+"""Plans on their way to aggregators, and what aggregators report: rows and topics of a stream with a network.
+
+- `feeds.<stream>`: rows of items from sources to aggregators, as in `updates`.
+- `copies.<stream>.<aggregator>`: the same, from an aggregator to those below it.
+- `grants.<stream>`: for each query what is wanted of the aggregators now, all of it, under a version that grows.
+- `updates.<stream>`: rows of parts from aggregators to the pipeline. A part's key is its query, group and slot; the
+  row's `grant` is the version of the plan that the part belongs to.
+- `reports.<stream>`: how items move, from aggregators to the pipeline, once a period.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from tolerant.transport.rows import COMPACTED, unpack
+
+PRESENCE = '["","",0]'
+"""The key under which an aggregator is there, whether or not anything is wanted of it."""
+
+
+class Wanted(NamedTuple):
+    """A part that an aggregator is to answer: `weights` {item: weight}, sent when it has drifted more than `push`."""
+
+    aggregator: str
+    slot: int
+    version: int
+    fn: str
+    weights: dict[str, float]
+    push: float
+
+
+def feed_topic(stream: str) -> str:
+    """Where sources say their items."""
+    return f"feeds.{stream}"
+
+
+def copies_topic(stream: str, aggregator: str) -> str:
+    """Where an aggregator says its copies to those below it."""
+    return f"copies.{stream}.{aggregator}"
+
+
+def reports_topic(stream: str) -> str:
+    """Where aggregators say how their items move."""
+    return f"reports.{stream}"
+
+
+def part_key(query: str, group: str, slot: int) -> str:
+    """The key of a part's rows."""
+    return json.dumps([query, group, slot], separators=(",", ":"), ensure_ascii=False)
+
+
+def read_part_key(text: str) -> tuple[str, str, int]:
+    """(query, group, slot) of a key that `part_key` wrote.
+
+    Raises:
+        ValueError: it wrote no such key.
+    """
+    parts = json.loads(text)
+    if not isinstance(parts, list) or [type(part) for part in parts] != [str, str, int]:
+        raise ValueError(f"key must be the query, group and slot of a part, got {text!r:.80}")
+    return parts[0], parts[1], parts[2]
+
+
+def plan_key(query: str, group: str) -> str:
+    """The key of a query's plan in `grants.<stream>`."""
+    return json.dumps([query, group], separators=(",", ":"), ensure_ascii=False)
+
+
+def plan_body(wanted: Iterable[Wanted]) -> bytes:
+    """All parts that are wanted for a query."""
+    return json.dumps([list(part) for part in wanted], separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What is wanted for a query from version `version` on; nothing where it is dropped."""
+
+    query: str
+    group: str
+    version: int
+    wanted: tuple[Wanted, ...]
+
+
+def read_announcements(payload: bytes) -> list[Announcement]:
+    """The announcements in an entry of `grants.<stream>`."""
+    batch = unpack(payload)
+    if not batch.schema.equals(COMPACTED):
+        return []
+    found = []
+    for row in batch.to_pylist():
+        query, group = json.loads(row["key"])
+        wanted = () if row["body"] is None else tuple(Wanted(*part) for part in json.loads(row["body"]))
+        found.append(Announcement(query, group, row["version"], wanted))
+    return found
+
+
+REPORTS = pa.schema(
+    [
+        ("aggregator", pa.string()),
+        ("at", pa.int64()),
+        ("ticks", pa.int64()),
+        ("late", pa.int64()),  # rows of items that came too late, since it started
+        ("items", pa.list_(pa.string())),
+        ("moved", pa.list_(pa.float64())),  # a tick
+        ("cosine", pa.list_(pa.float32())),  # row by row
+    ]
+)
+"""Rows of `reports.<stream>`."""
