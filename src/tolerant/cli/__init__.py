@@ -9,9 +9,11 @@ from __future__ import annotations
 import typer
 
 from tolerant.cli.agent import agent
+from tolerant.cli.aggregate import aggregate
 from tolerant.cli.dead import dead
 from tolerant.cli.demo import demo
 from tolerant.cli.explain import explain
+from tolerant.cli.plan import plan
 from tolerant.cli.poll import poll
 from tolerant.cli.replay import replay
 from tolerant.cli.reporting import reported
@@ -23,7 +25,7 @@ from tolerant.cli.watch import watch
 
 __all__ = ["app", "main"]
 
-COMMANDS = (run, sql, status, watch, explain, demo, replay, poll, agent, dead, reproduce)
+COMMANDS = (run, sql, status, watch, explain, plan, demo, replay, poll, aggregate, agent, dead, reproduce)
 
 app = typer.Typer(
     name="tolerant",

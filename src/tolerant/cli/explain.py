@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tolerant.cli.explain_channels import explain_channels
+from tolerant.cli.explain_network import NetworkExplanation, explain_network
 from tolerant.cli.explain_polled import PolledExplanation, explain_polled, show_polled
 from tolerant.cli.figures import StreamFigures, stream_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
@@ -88,15 +89,20 @@ def explain(
     if isinstance(explanation, PolledExplanation):
         typer.echo(json.dumps(asdict(explanation))) if as_json else show_polled(explanation)
         return
+    if isinstance(explanation, NetworkExplanation):
+        typer.echo(json.dumps(explanation.record())) if as_json else explanation.show()
+        return
     if as_json:
         typer.echo(json.dumps(asdict(explanation)))
     else:
         _show(explanation)
 
 
-def explained(log: Log, name: str) -> Explanation | PolledExplanation:
+def explained(log: Log, name: str) -> Explanation | PolledExplanation | NetworkExplanation:
     """The explanation of a query, from what its pipeline last said about itself."""
     stream, select = _find(standing(log), name)
+    if stream.networked:
+        return explain_network(log, name)
     figures = stream_figures(log, stream.name)
     if figures is None:
         raise CommandError(f"no pipeline has said anything about stream {stream.name} yet; is `tolerant run` running?")

@@ -136,6 +136,10 @@ def query_messages(log: Log, query: str) -> Messages | None:
     if found is None or not isinstance(found.select, AggregateSelect):
         return None
     stream = catalogue.streams[found.select.stream]
+    if stream.networked:
+        from tolerant.cli.planned import plan_messages  # it needs the planning core
+
+        return plan_messages(log, query)
     figures = stream_figures(log, stream.name)
     if figures is None:
         return None

@@ -23,7 +23,7 @@ from tolerant.planning import Network, network_text
 from tolerant.queries import Answer
 from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.networked import NetworkShard
-from tolerant.sql import CreateStream, parse
+from tolerant.sql import AggregateSelect, CreateQuery, CreateStream, parse
 from tolerant.sql.networks import aggregates, tightest_of
 from tolerant.streams import SECOND
 from tolerant.transport.memory import MemoryLog
@@ -115,7 +115,9 @@ class NetworkWorld:
 
     def _tightest(self, text: str) -> float:
         parsed = parse(f"{text} WITHIN 1")
-        return max(tightest_of(one, self.network) for one in aggregates("q", parsed.select, self.stream))  # type: ignore[union-attr, arg-type]
+        assert isinstance(parsed, CreateQuery)
+        assert isinstance(parsed.select, AggregateSelect)
+        return max(tightest_of(one, self.network) for one in aggregates("q", parsed.select, self.stream))
 
     # -- a life ----------------------------------------------------------------------------------------------------
 

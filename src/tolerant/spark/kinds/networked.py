@@ -160,8 +160,9 @@ class NetworkShard(Replayed):
             self._dead.append(DeadRow(str(error), payload=payload[:4096]))
             return
         names = ("at", "key", "sequence", "kind", "source", "value", "grant")
-        for at, key, *rest in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
-            row = Row(at, key or "", *rest, at or 0)
+        columns = (batch.column(name).to_pylist() for name in names)
+        for at, key, sequence, kind, source, value, grant in zip(*columns, strict=True):
+            row = Row(at, key or "", sequence, kind, source, value, grant, at or 0)
             reason = self._unusable(row)
             if reason:
                 self._bury(row, reason)

@@ -1,0 +1,83 @@
+"""`tolerant aggregate network.toml NAME`: be one of the aggregators of a network."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, existing_log
+from tolerant.cli.reporting import CommandError, wrong_call
+from tolerant.client import standing
+from tolerant.transport import Fenced, Log
+
+if TYPE_CHECKING:
+    from tolerant.planning import Network
+
+
+def aggregate(
+    file: Annotated[Path, typer.Argument(metavar="NETWORK", help="The network's file, network.toml.")],
+    name: Annotated[str, typer.Argument(help="Which of its aggregators this is.")],
+    log: LogUri = DEFAULT_LOG,
+    stream: Annotated[
+        str | None, typer.Option(help="The stream; may be left out where only one has this network.")
+    ] = None,
+    seconds: ForSeconds = None,
+) -> None:
+    """Hold the items of an aggregator within its bounds and answer the parts that plans ask of it. Ctrl-C ends."""
+    from tolerant.edge.aggregating import Aggregator
+    from tolerant.edge.carrier import SourceError
+
+    network = _network(file)
+    if name not in network.bounds:
+        wrong_call(f"no aggregator of {file.name} is called {name!r}; there are {', '.join(network.aggregators)}")
+    with_log = existing_log(log)
+    try:
+        try:
+            aggregator = Aggregator(stream or _only(with_log, network, file), name, with_log)
+        except (LookupError, ValueError) as error:
+            wrong_call(str(error))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: aggregator.stop())
+        held = len(network.bounds[name])
+        said = f"{name} holds {held:,} items of {aggregator.stream.name}. Ctrl-C ends."
+        try:
+            aggregator.run(seconds, lambda: Console(stderr=True).print(said))
+        except (Fenced, SourceError) as error:
+            raise CommandError(str(error)) from error
+    finally:
+        with_log.close()
+    Console(stderr=True).print(f"{aggregator.sent:,} rows said, {aggregator.core.late:,} heard too late.")
+
+
+def _network(file: Path) -> Network:
+    from tolerant.planning import parse_network
+
+    try:
+        return parse_network(file.read_text(), file.name)
+    except OSError as error:
+        wrong_call(f"{file} cannot be read: {error.strerror or error}")
+    except ValueError as error:
+        wrong_call(str(error))
+
+
+def _only(log: Log, network: Network, file: Path) -> str:
+    """The one stream that has this network."""
+    from tolerant.sql.networks import network_of
+
+    streams = {name: one for name, one in standing(log).streams.items() if one.networked}
+    same = sorted(name for name, one in streams.items() if network_of(one) == network)
+    why = f"no stream in the log has a network; CREATE STREAM … FROM '{file.name}' makes one"
+    if same:
+        why = f"which stream? {', '.join(same)} have this network: name one with --stream"
+    elif streams:
+        why = (
+            f"no stream in the log has the network of {file.name}: it is another than when "
+            f"{', '.join(sorted(streams))} was created. DROP and CREATE the stream to change its network"
+        )
+    if len(same) != 1:
+        wrong_call(why)
+    return same[0]

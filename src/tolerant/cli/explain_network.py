@@ -1,0 +1,70 @@
+"""`tolerant explain QUERY` over a network: which part each item is in, and what the parts are expected to send."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from tolerant.transport import Log
+
+if TYPE_CHECKING:
+    from tolerant.cli.planned import Planned
+
+
+@dataclass(frozen=True)
+class NetworkExplanation:
+    """A query's groups with their plans."""
+
+    query: str
+    stream: str
+    groups: tuple[Planned, ...]
+
+    def record(self) -> dict[str, Any]:
+        """For programs. An item's width is that of its copy at the aggregator that answers for it, and its updates are
+        its share of its part's.
+        """
+        items = [item for one in self.groups for item in _items(one)]
+        return {
+            "query": self.query,
+            "stream": self.stream,
+            "fn": self.groups[0].query.fn,
+            "within": self.groups[0].query.within,
+            "updates_per_second": sum(item["updates_per_second"] for item in items),
+            "items": items,
+            "plans": [one.record() for one in self.groups],
+        }
+
+    def show(self) -> None:
+        """For people."""
+        from tolerant.cli.plan import show_plan
+
+        for one in self.groups:
+            show_plan(Console(), one)
+
+
+def explain_network(log: Log, name: str) -> NetworkExplanation:
+    """The explanation of a query, from what its pipeline last said about it."""
+    from tolerant.cli.planned import planned
+
+    stream, groups = planned(log, name)
+    return NetworkExplanation(name, stream.name, tuple(groups))
+
+
+def _items(one: Planned) -> list[dict[str, Any]]:
+    if one.plan is None:
+        return []
+    return [
+        {
+            "item": item,
+            "group": one.group,
+            "weight": weight,
+            "width": 2 * one.plan.network.bounds[part.aggregator][item],
+            "updates_per_second": (told.refreshes or 0.0) / 3600 / len(part.weights),
+            "burden": abs(weight) * one.plan.network.bounds[part.aggregator][item],
+            "aggregator": part.aggregator,
+        }
+        for part, told in zip(one.plan.parts, one.explained(), strict=True)
+        for item, weight in part.weights.items()
+    ]
