@@ -125,7 +125,7 @@ def test_plans_answers_and_deaths(live: Live) -> None:
     assert "no plan" in live.tolerant("sql", "CREATE QUERY no AS SELECT SUM(price) FROM prices WITHIN 0.1").stderr
 
     picture = live.folder / "plan.png"
-    shown = live.tolerant("plan", "folio", "--png", str(picture))
+    shown = live.tolerant("plan", "folio", "--picture", str(picture))
     assert shown.returncode == 0, shown.stderr
     assert "naive" in shown.stdout
     assert picture.read_bytes()[:4] == b"\x89PNG"

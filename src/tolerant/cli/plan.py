@@ -25,7 +25,9 @@ _DRAWN = 6
 def plan(
     query: Annotated[str, typer.Argument(help="The query, over a stream FROM 'network.toml'.")],
     log: LogUri = DEFAULT_LOG,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to draw it; default: QUERY.plan.png.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The PNG file to draw it into; default: QUERY.plan.png.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print and draw a query's plan, beside the naive plan: aggregators, items, bounds, expected refreshes."""
@@ -39,8 +41,8 @@ def plan(
     else:
         for one in groups:
             show_plan(Console(), one)
-    if png is not None or not as_json:
-        file = png or Path(f"{query}.plan.png")
+    if picture is not None or not as_json:
+        file = picture or Path(f"{query}.plan.png")
         draw(groups, file)
         Console(stderr=True).print(f"Drawn in {file}.")
 
