@@ -216,8 +216,8 @@ def test_a_pair_of_tables_has_a_pipeline_and_time_in_both_topics(
     say(log, "CREATE QUERY q AS SELECT * FROM s JOIN r ON s.k = r.k KEEP 5 ROWS")
     begin()
     wait(lambda: len(log.read("changes.r")) > 3 and len(log.read("changes.s")) > 3)
-    assert [one.options["name"] for one in started] == ["r+s"]
-    assert sorted(started[0].arguments[2]) == ["changes.r", "changes.s", "queries", "subscriptions.r+s"]
+    assert [one.options["name"] for one in started] == ["r~s"]
+    assert sorted(started[0].arguments[2]) == ["changes.r", "changes.s", "queries", "subscriptions.r~s"]
     say(log, "CREATE QUERY p AS SELECT * FROM r WHERE a BETWEEN 1 AND 2")
     wait(lambda: len(started) == 2)
     assert started[1].options["name"] == "r"

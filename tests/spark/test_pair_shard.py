@@ -1,7 +1,6 @@
 """The shard of a pair of tables: one order for the changes of both, whatever the batches look like."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +10,7 @@ from tolerant.client import send
 from tolerant.edge import Table
 from tolerant.spark.kinds import pair_queries
 from tolerant.spark.kinds.pairs import PairShard
-from tolerant.sql import Pair, kinds, parse
-from tolerant.sql.kinds import retention
+from tolerant.sql import Pair, parse
 from tolerant.streams import SECOND
 from tolerant.transport.changes import clock_row, topic_of
 from tolerant.transport.memory import MemoryLog
@@ -20,7 +18,10 @@ from tolerant.transport.rows import unpack
 
 ORDERS = parse("CREATE TABLE orders (id BIGINT, part STRING, a DOUBLE) KEY (id)")
 LINES = parse("CREATE TABLE lines (id BIGINT, part STRING, c DOUBLE) KEY (id)")
-KEEP = parse("CREATE QUERY told AS SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP 10 ROWS")
+TOLD = parse(
+    "CREATE QUERY told AS SELECT * FROM orders JOIN lines ON orders.part = lines.part"
+    " WHERE orders.a BETWEEN 0 AND 9 AND lines.c BETWEEN 0 AND 9"
+)
 PAIR = Pair.of(ORDERS, LINES)
 TOPICS = ["queries", "changes.orders", "changes.lines", f"subscriptions.{PAIR.name}"]
 START = 1_000_000 * SECOND
@@ -63,9 +64,7 @@ class Teller:
 
 @pytest.fixture(autouse=True)
 def hosted(monkeypatch):
-    monkeypatch.setitem(pair_queries.MAKERS, type(KEEP.select), Teller)
-    others = tuple(kind for kind in kinds.KINDS if kind is not retention.KIND)
-    monkeypatch.setattr(kinds, "KINDS", (replace(retention.KIND, available=True), *others))
+    monkeypatch.setitem(pair_queries.MAKERS, type(TOLD.select), Teller)
 
 
 class PairShop:
@@ -125,7 +124,7 @@ def told(shop):
 
 
 def test_changes_of_both_tables_apply_in_one_order():
-    shop = PairShop(KEEP)
+    shop = PairShop(TOLD)
     orders, lines = shop.tables["orders"], shop.tables["lines"]
     orders.insert(id=2, part="p", a=1.0)
     orders.insert(id=1, part="p", a=1.0)
@@ -159,7 +158,7 @@ def test_changes_of_both_tables_apply_in_one_order():
 
 
 def test_both_clocks_must_have_passed_a_change():
-    shop = PairShop(KEEP)
+    shop = PairShop(TOLD)
     shop.tables["orders"].insert(id=1, part="p", a=1.0)
     shop.flush()
     shop.now += SECOND
@@ -183,7 +182,7 @@ def test_both_clocks_must_have_passed_a_change():
 
 
 def test_a_late_row_is_applied_at_once():
-    shop = PairShop(KEEP)
+    shop = PairShop(TOLD)
     shop.tick()
     shop.now -= SECOND
     shop.tables["orders"].insert(id=1, part="p", a=1.0)
@@ -214,7 +213,7 @@ def test_cuts_and_restarts_change_nothing(cut):
                 shop.fold()
         return shop
 
-    plain, cutten = play(PairShop(KEEP), False), play(PairShop(KEEP), True)
+    plain, cutten = play(PairShop(TOLD), False), play(PairShop(TOLD), True)
     assert told(plain) == told(cutten)
     assert len(told(plain)) > 20
     assert plain.shard.snapshot() == cutten.shard.snapshot()
@@ -224,14 +223,14 @@ def test_cuts_and_restarts_change_nothing(cut):
 
 
 def test_a_table_that_is_dropped_takes_its_rows_along():
-    shop = PairShop(KEEP)
+    shop = PairShop(TOLD)
     shop.tables["orders"].insert(id=1, part="p", a=1.0)
     shop.tables["lines"].insert(id=1, part="p", c=1.0)
     shop.tick()
     for statement in ("DROP TABLE orders", "DROP QUERY told", "DROP TABLE orders"):  # the first is refused: in use
         send(shop.log, parse(statement))
     send(shop.log, ORDERS)
-    send(shop.log, KEEP)
+    send(shop.log, TOLD)
     for _ in range(12):
         shop.tick()
     assert {r["key"]: r["body"] is None for r in shop.rows(f"rows.{PAIR.name}")} == {
@@ -243,7 +242,7 @@ def test_a_table_that_is_dropped_takes_its_rows_along():
 
 
 def test_what_cannot_be_used_is_a_dead_letter():
-    shop = PairShop(KEEP)
+    shop = PairShop(TOLD)
     shop.log.append_packed([("changes.orders", b"nobody can read this"), (f"subscriptions.{PAIR.name}", b"nor this")])
     shop.tick()
     assert len(shop.rows(f"dead.{PAIR.name}")) == 2

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tolerant.cli.explain_channels import explain_channels
+from tolerant.cli.explain_joins import explain_join, explain_planned
 from tolerant.cli.explain_network import NetworkExplanation, explain_network
 from tolerant.cli.explain_polled import PolledExplanation, explain_polled, show_polled
 from tolerant.cli.figures import StreamFigures, stream_figures
@@ -68,7 +69,7 @@ class Explanation:
 
 
 def explain(
-    query: Annotated[str, typer.Argument(help="The query.")],
+    query: Annotated[str, typer.Argument(help="The query; or a join that is not started yet, as a statement.")],
     log: LogUri = DEFAULT_LOG,
     as_json: Json = False,
     picture: Annotated[
@@ -77,11 +78,14 @@ def explain(
 ) -> None:
     """Show where a query's tolerance goes: each item's width, rate and burden, and what ± more would change.
 
-    Of a query for everything in a range: who shares a channel, and what that saves.
+    Of a query for everything in a range: who shares a channel, and what that saves. Of a join: what it keeps, and which
+    state would grow without bound.
     """
+    if explain_planned(query, as_json):
+        return
     with_log = existing_log(log)
     try:
-        if explain_channels(with_log, query, as_json, picture):
+        if explain_channels(with_log, query, as_json, picture) or explain_join(with_log, query, as_json):
             return
         explanation = explained(with_log, query)
     finally:

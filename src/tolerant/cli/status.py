@@ -72,8 +72,13 @@ def _show_table(console: Console, name: str, figures: dict[str, Any] | None) -> 
     console.print(f"[bold]{name}[/bold] (table): reached {_moment(figures['horizon'])}, {', '.join(counts)}")
     for query, count in figures["subscriptions"].items():
         own = figures.get("figures", {}).get(query, {})
-        more = "".join(f", {value:,} {what}" for what, value in own.items())
+        more = "".join(f", {_figure(value)} {what}" for what, value in own.items())
         console.print(f"  {query}: {count:,} subscription{'s' if count != 1 else ''}{more}")
+
+
+def _figure(value: float) -> str:
+    """A count, or a share."""
+    return f"{value:.1%}" if isinstance(value, float) else f"{value:,}"
 
 
 def lag(figures: StreamFigures, now: int) -> float | None:

@@ -19,7 +19,7 @@ from tolerant.cli.figures import Messages, query_messages
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.sql import TIMEOUT
-from tolerant.client import AnswerChange, Client, NotAnswered, RowChange, standing
+from tolerant.client import AnswerChange, Client, KeptChange, NotAnswered, RowChange, kept_share, standing
 from tolerant.client.hearing import can_be_heard
 from tolerant.queries import Answer
 from tolerant.sql import Subscribe, parse
@@ -85,6 +85,9 @@ def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[
     try:
         if len(names) != len(statement.values):
             wrong_call(f"{statement.name} takes {', '.join(names)}: watch '{statement.name}({', '.join(names)})'")
+        said = kept_share(log, statement.name) if not as_json else None
+        if said is not None:
+            console.print(f"{said.found:,} results so far, about {said.share:.1%} (± {said.error:.1%}) of all")
         given = dict(zip(names, (float(value) for value in statement.values), strict=True))
         for change in Client(log).subscribe(statement.name, position=None, timeout=TIMEOUT, **given).changes(over):
             if as_json:
@@ -102,6 +105,8 @@ def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[
 
 def _said(change: RowChange | AnswerChange) -> dict[str, object]:
     """What a change says, for a program."""
+    if isinstance(change, KeptChange):
+        return {"kind": change.kind, "row": change.row, "share": change.share}
     if isinstance(change, RowChange):
         return {"kind": change.kind, "row": change.row}
     return {"value": sorted(change.value) if isinstance(change.value, frozenset) else change.value}
@@ -111,7 +116,8 @@ def _line(change: RowChange | AnswerChange) -> tuple[str, ...]:
     """What a change says, for a person."""
     if isinstance(change, RowChange):
         sign = "[green]+[/green]" if change.kind == "insert" else "[red]-[/red]"
-        return sign, "  ".join(f"{name} {value}" for name, value in change.row.items())
+        share = [f"[dim]({change.share:.1%} of all results so far)[/dim]"] if isinstance(change, KeptChange) else []
+        return sign, "  ".join(f"{name} {value}" for name, value in change.row.items()), *share
     if isinstance(change.value, frozenset):
         return (", ".join(map(str, sorted(change.value))) or "nothing",)
     return ("nothing" if change.value is None else f"{change.value}",)

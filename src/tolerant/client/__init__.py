@@ -10,6 +10,7 @@ from tolerant.client.deliveries import RowChange
 from tolerant.client.feeds import Extractor, Found, Listener
 from tolerant.client.notices import AnswerChange
 from tolerant.client.positions import Position
+from tolerant.client.results import KeptChange, KeptShare, kept_share
 from tolerant.client.statements import (
     Registered,
     Reply,
@@ -29,6 +30,8 @@ __all__ = [
     "Client",
     "Extractor",
     "Found",
+    "KeptChange",
+    "KeptShare",
     "Listener",
     "NotAnswered",
     "Position",
@@ -37,6 +40,7 @@ __all__ = [
     "RowChange",
     "Sent",
     "Subscription",
+    "kept_share",
     "missing",
     "read",
     "reply_to",

@@ -9,9 +9,16 @@ from tolerant.client.deliveries import RowHearing
 from tolerant.client.feeds import Extractor, Listener
 from tolerant.client.notices import NoticeHearing
 from tolerant.client.positions import Position
-from tolerant.client.results import JoinHearing
+from tolerant.client.results import JoinHearing, KeptHearing
 from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, RangeAggregateSelect, RangeSelect, Select
+from tolerant.sql.statements import (
+    BandJoinSelect,
+    EqualityJoinSelect,
+    KeepJoinSelect,
+    RangeAggregateSelect,
+    RangeSelect,
+    Select,
+)
 from tolerant.transport import Log
 
 
@@ -48,6 +55,7 @@ HEARINGS: dict[type[Select], Callable[..., Hearing]] = {
     RangeAggregateSelect: NoticeHearing,
     BandJoinSelect: JoinHearing,
     EqualityJoinSelect: JoinHearing,
+    KeepJoinSelect: KeptHearing,
 }
 """What makes the hearing of a query, from its statement and its tables, in the order in which it names them."""
 

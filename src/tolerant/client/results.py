@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +16,8 @@ from tolerant.client.positions import Position
 from tolerant.relations.changes import DTYPES
 from tolerant.sql import CreateQuery, CreateTable, home_of
 from tolerant.transport import Log, rows
-from tolerant.transport.deliveries import read_row, row_key, rows_topic
-from tolerant.transport.results import results_schema, results_topic
+from tolerant.transport.deliveries import read_row, row_key, row_of, rows_topic
+from tolerant.transport.results import kept_schema, results_schema, results_topic
 
 if TYPE_CHECKING:
     from tolerant.joins import Touched
@@ -86,6 +88,63 @@ class JoinHearing:
     def change(self, what: Mapping[str, Any], position: Position) -> RowChange:
         """See `Hearing.change`."""
         return row_change(what, position)
+
+
+@dataclass(frozen=True)
+class KeptChange(RowChange):
+    """A result row of a join with `KEEP n ROWS`. `share`: of all results, the part that had been found by then; an
+    estimate.
+    """
+
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class KeptShare:
+    """How many results of a join with `KEEP n ROWS` have been found, what share of all that is by estimate, and the
+    standard error of the estimate.
+    """
+
+    found: int
+    share: float
+    error: float
+
+
+class KeptHearing:
+    """How to listen to a join with `KEEP n ROWS`: what has been said is not held, so it begins with what comes next."""
+
+    def __init__(self, query: CreateQuery, left: CreateTable, right: CreateTable) -> None:
+        self._query = query
+        columns = [(table.name, table.columns) for table in (left, right)]
+        self.extractor = ResultExtractor(query.name, kept_schema(columns))
+
+    def begin(
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any]
+    ) -> list[tuple[Listener, list[Any]]]:
+        """See `Hearing.begin`; there is no current answer."""
+        # The step first: what is published between the two reads came before the beginning.
+        newest = log.latest(f"current.{self._query.name}", "")
+        start = Position(log.end(), mark=-1 if newest is None else newest.version)
+        return [(ResultListener(start), []) for _ in numbers]
+
+    def resume(
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+    ) -> list[Listener]:
+        """See `Hearing.resume`."""
+        return [ResultListener(position) for _ in numbers]
+
+    def change(self, what: Mapping[str, Any], position: Position) -> KeptChange:
+        """See `Hearing.change`."""
+        return KeptChange(what["kind"], row_of(what), what["at"], position, share=what["share"])
+
+
+def kept_share(log: Log, query: str) -> KeptShare | None:
+    """What a join with `KEEP n ROWS` last said of itself; None: it is none, or has not found any result yet."""
+    newest = log.latest(f"current.{query}", "")
+    if newest is None:
+        return None
+    said = json.loads(newest.body)
+    return KeptShare(**said) if isinstance(said, dict) and said.keys() == {"found", "share", "error"} else None
 
 
 def pair_rows(log: Log, home: str, tables: Sequence[CreateTable]) -> tuple[list[list[Row]], int]:

@@ -76,7 +76,7 @@ class Relation:
         transaction that leaves a row as it was gives nothing for it. What a source said in one epoch must come in the
         order of its sequences, over all calls; within a call the order does not matter for that.
         """
-        changes = changes.take(self._unheard(changes))
+        changes = changes.take(self.unheard(changes))
         if not len(changes):
             return self._nothing(changes)
         slots, keys = self._find(changes.keys)
@@ -116,8 +116,10 @@ class Relation:
         relation.unknown, relation.duplicates = values["unknown"], values["duplicates"]
         return relation
 
-    def _unheard(self, changes: Changes) -> NDArray[np.int64]:
-        """The indices of the changes that have not been applied before, nor stand twice among these."""
+    def unheard(self, changes: Changes) -> NDArray[np.int64]:
+        """The indices of the changes that have not been applied before, nor stand twice among these; they have been
+        heard then.
+        """
         order = np.lexsort((changes.sequence, changes.source))  # stable: of equal ones the first stays the first
         source, sequence = changes.source[order], changes.sequence[order]
         epoch = sequence >> COUNTER_BITS

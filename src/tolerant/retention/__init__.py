@@ -2,27 +2,32 @@
 
 `join` and `cache` count what a policy finds over recorded streams: by chance, by frequency, by expected benefit under a
 model of how the streams move (HEEB), or the best that was possible. Models are given, fitted (`fit`) or learned on the
-way. `Store` is the live form, hosted by the pipeline.
+way. `Store` is the live form; `Keeper`, which the pipeline hosts, gives it rows with times and says what was missed.
 """
 
 from tolerant.retention.benefit import dominated, dominates, ecb, heeb
 from tolerant.retention.cache import cache
 from tolerant.retention.fit import fit
 from tolerant.retention.join import Run, join
+from tolerant.retention.keeper import Keeper
 from tolerant.retention.models import AR1, Known, Model, Scripted, Stationary, Trend, Walk
 from tolerant.retention.noise import NormalNoise, UniformNoise
+from tolerant.retention.possible import Estimate, Possible
 from tolerant.retention.store import Store
 from tolerant.retention.survival import Exponential, Fixed, Forever, Inverse
 
 __all__ = [
     "AR1",
+    "Estimate",
     "Exponential",
     "Fixed",
     "Forever",
     "Inverse",
+    "Keeper",
     "Known",
     "Model",
     "NormalNoise",
+    "Possible",
     "Run",
     "Scripted",
     "Stationary",

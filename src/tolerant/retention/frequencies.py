@@ -25,6 +25,8 @@ _FORGOTTEN = 1e-9
 class Frequencies:
     """Weights of values for each of `memories` (rows; infinite: nothing is forgotten).
 
+    `limit`: about how many values are kept, those of most weight; half as many again may be there for a while.
+
     >>> counts = Frequencies([np.inf])
     >>> counts.observe(np.array([7, 8, 7]))[0].tolist()
     [[1.0], [1.0], [2.0]]
@@ -32,8 +34,9 @@ class Frequencies:
     [2.0, 0.0]
     """
 
-    def __init__(self, memories: Sequence[float]) -> None:
+    def __init__(self, memories: Sequence[float], limit: int | None = None) -> None:
         self.memories = np.array(memories, np.float64)
+        self.limit = limit
         n = len(self.memories)
         self._growth = np.exp(1.0 / self.memories)
         self._keys = np.zeros(_SMALLEST, np.int64)
@@ -80,22 +83,29 @@ class Frequencies:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything, as arrays."""
-        return {"keys": self._keys, "table": self._table, "units": self._units, "memories": self.memories}
+        limit = np.array([] if self.limit is None else [self.limit], np.int64)
+        arrays = {"keys": self._keys, "table": self._table, "units": self._units, "memories": self.memories}
+        return {**arrays, "limit": limit}
 
     @classmethod
     def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Frequencies:
         """What `state` was taken of."""
-        made = cls(arrays["memories"].tolist())
+        made = cls(arrays["memories"].tolist(), *arrays["limit"].tolist())
         made._keys, made._table, made._units = (arrays[name].copy() for name in ("keys", "table", "units"))
         return made
 
     def _make_room(self, more: int) -> None:
-        if 2 * (int(self._units[-1]) + more) > len(self._keys):
+        held = int(self._units[-1])
+        if 2 * (held + more) > len(self._keys) or (self.limit is not None and 2 * held > 3 * self.limit):
             self._rehash(more)
 
     def _rehash(self, more: int) -> None:
         n = len(self.memories)
-        used = (self._table > _FORGOTTEN * self._units[:n]).any(axis=1)
+        used = np.flatnonzero((self._table > _FORGOTTEN * self._units[:n]).any(axis=1))
+        if self.limit is not None and len(used) > self.limit:
+            # Whatever the memory, the heavy ones stay; each memory by its own measure.
+            shares = (self._table[used] / np.maximum(self._units[n : 2 * n], 1e-300)).max(axis=1)
+            used = used[np.sort(np.argsort(-shares, kind="stable")[: self.limit])]
         self._put(self._keys[used], self._table[used], more)
 
     def _put(self, keys: Integers, table: Floats, more: int) -> None:

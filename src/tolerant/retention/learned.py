@@ -18,9 +18,9 @@ from tolerant.retention.survival import Survival, for_caching, for_joining
 class Beliefs:
     """The learners of both streams, and what follows from them: rankings, keys, and weights between the streams."""
 
-    def __init__(self, memory: int, survival: Survival | None, window: int | None) -> None:
+    def __init__(self, memory: int, survival: Survival | None, window: int | None, limit: int | None = None) -> None:
         self.memory, self.survival, self.window = memory, survival, window
-        self.learners = (Learner(memory), Learner(memory))
+        self.learners = (Learner(memory, limit), Learner(memory, limit))
 
     def rankings(self) -> tuple[Ranking, Ranking]:
         """How rows of r and of s are ranked by what is believed of the other stream."""

@@ -25,7 +25,7 @@ MEMORIES = (1, 4, 16, 64)
 """Lengths of memory of the frequencies, in rows that are kept."""
 
 _SHORTEST = 25
-_HISTORY = 400
+_HISTORY = (400, 4000)  # rows that models are fitted to, at least and at most; in between four times the memory
 _FORGETS = 1.0 / 300.0
 _REFIT = 4  # reviews
 _FEWEST = 30  # rows for a first fit
@@ -34,14 +34,21 @@ _FAMILIES = 3
 
 
 class Learner:
-    """The model of one stream, as far as it is known. `choice` < 4: frequencies of that memory; else `model()`."""
+    """The model of one stream, as far as it is known. `choice` < 4: frequencies of that memory; else `model()`.
 
-    def __init__(self, memory: int) -> None:
-        self.frequencies = Frequencies([max(memory, _SHORTEST) * factor for factor in MEMORIES])
+    `limit`: how many values frequencies are kept of.
+    """
+
+    def __init__(self, memory: int, limit: int | None = None) -> None:
+        self.frequencies = Frequencies([max(memory, _SHORTEST) * factor for factor in MEMORIES], limit)
         self.choice = 1
         self._models: list[Model | None] = [None] * _FAMILIES
         self._scores = np.concatenate([np.zeros(len(MEMORIES)), np.full(_FAMILIES, -np.inf)])
+        self._history = min(max(_HISTORY[0], 4 * memory), _HISTORY[1])
         self._ticks, self._values = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        # What has come since the last review: predictions of many rows are judged at once.
+        self._came: list[tuple[Integers, Integers]] = []
+        self._likelihood = np.zeros(len(MEMORIES))
         self._reviews = 0
 
     @property
@@ -58,16 +65,14 @@ class Learner:
         """Take rows in, in order; see `Frequencies.observe`."""
         touched, fresh, likelihood = self.frequencies.observe(values, asked)
         if len(values):
-            self._scores *= (1.0 - _FORGETS) ** len(values)
-            self._scores[: len(MEMORIES)] += likelihood
-            self._judge(ticks, values)
-            self._ticks = np.concatenate([self._ticks, ticks])[-_HISTORY:]
-            self._values = np.concatenate([self._values, values])[-_HISTORY:]
+            self._came.append((ticks, values))
+            self._likelihood += likelihood
         return touched, fresh
 
     def review(self) -> bool:
         """Fit anew now and then, and choose; whether what is believed has changed."""
         believed = (self.choice, self.model)
+        self._settle()
         if self._reviews % _REFIT == 0 or self._models[0] is None:
             self._fit()
         self._reviews += 1
@@ -78,9 +83,13 @@ class Learner:
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Everything, as arrays and plain values."""
+        ticks, values = self._since()
         arrays = {"scores": self._scores, "ticks": self._ticks, "values": self._values, **self.frequencies.state()}
+        arrays |= {"came.ticks": ticks, "came.values": values, "likelihood": self._likelihood}
         models = [described(model) for model in self._models]
-        return arrays, {"choice": self.choice, "reviews": self._reviews, "models": models}
+        return arrays, {
+            "choice": self.choice, "reviews": self._reviews, "models": models, "history": self._history
+        }  # fmt: skip
 
     @classmethod
     def load(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> Learner:
@@ -88,9 +97,31 @@ class Learner:
         learner = cls(1)
         learner.frequencies = Frequencies.load(arrays)
         learner._scores, learner._ticks, learner._values = arrays["scores"], arrays["ticks"], arrays["values"]
+        learner._likelihood = arrays["likelihood"]
+        if len(arrays["came.ticks"]):
+            learner._came.append((arrays["came.ticks"], arrays["came.values"]))
         learner.choice, learner._reviews = values["choice"], values["reviews"]
         learner._models = [restored(model) for model in values["models"]]
+        learner._history = values["history"]
         return learner
+
+    def _since(self) -> tuple[Integers, Integers]:
+        """The rows that have come since the last review."""
+        none = np.zeros(0, np.int64)
+        ticks, values = zip((none, none), *self._came, strict=True)
+        return np.concatenate(ticks), np.concatenate(values)
+
+    def _settle(self) -> None:
+        """Judge what has come since the last review."""
+        ticks, values = self._since()
+        if not len(values):
+            return
+        self._scores *= (1.0 - _FORGETS) ** len(values)
+        self._scores[: len(MEMORIES)] += self._likelihood
+        self._judge(ticks, values)
+        self._ticks = np.concatenate([self._ticks, ticks])[-self._history :]
+        self._values = np.concatenate([self._values, values])[-self._history :]
+        self._came, self._likelihood = [], np.zeros(len(MEMORIES))
 
     def _judge(self, ticks: Integers, values: Integers) -> None:
         """How well each fitted model foretold the new rows."""

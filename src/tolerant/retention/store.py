@@ -27,6 +27,8 @@ POLICIES = ("rand", "prob", "life", "heeb")
 
 STREAMS = {"r": 0, "s": 1, 0: 0, 1: 1}
 
+_FEWEST = 1024
+
 ROW = np.dtype([("stream", "i8"), ("id", "i8"), ("value", "i8"), ("arrival", "i8")])
 """A held row: stream 0 is r, 1 is s."""
 
@@ -78,7 +80,9 @@ class Store:
         self._same_tick = same_tick
         self._offered: tuple[list[Integers], list[Integers]] = ([], [])
         self._totals, self._lasts, self._scales = np.zeros(2, np.int64), np.zeros(2, np.int64), np.ones(2)
-        self._beliefs = Beliefs(self.memory, survival, self.window) if policy == "heeb" and models is None else None
+        limit = max(4 * self.memory, _FEWEST)  # values that frequencies are kept of: a live store must not grow
+        learns = policy == "heeb" and models is None
+        self._beliefs = Beliefs(self.memory, survival, self.window, limit) if learns else None
         self._counts = tuple(Frequencies([np.inf]) for _ in (0, 1)) if self._counting else None
         self._shelf = Shelf(self._rankings(), 16, 16, self.window, ids=True)
 
@@ -174,9 +178,9 @@ class Store:
             if len(arrays[f"offered.{k}"]):
                 store._offered[k].append(arrays[f"offered.{k}"])
         if store._counts is not None:
-            store._counts = tuple(Frequencies.load(_named(arrays, f"counts.{k}.")) for k in (0, 1))
+            store._counts = tuple(Frequencies.load(named(arrays, f"counts.{k}.")) for k in (0, 1))
         if store._beliefs is not None:
-            learners = [Learner.load(_named(arrays, f"learner.{k}."), values[f"learner.{k}"]) for k in (0, 1)]
+            learners = [Learner.load(named(arrays, f"learner.{k}."), values[f"learner.{k}"]) for k in (0, 1)]
             store._beliefs.learners = (learners[0], learners[1])
         if policy == "rand":
             store._shelf.held = Held(*(arrays[name].copy() for name in ("small", "wide", "real")))
@@ -262,5 +266,6 @@ def _stream(stream: str | int) -> int:
     return STREAMS[stream]
 
 
-def _named(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def named(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Copies of the arrays whose names begin so, under the rest of their names."""
     return {name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)}

@@ -25,7 +25,7 @@ from tolerant.spark.hosting import Hosted
 from tolerant.spark.java import JavaNotFound
 from tolerant.spark.retention import tidy
 from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Pair, Statement, decode, home_of
-from tolerant.sql.homes import tables_of
+from tolerant.sql.homes import pair_of, tables_of
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes, plans, pulls, subscriptions
 from tolerant.transport.common import check_fence
@@ -220,7 +220,7 @@ class Runner:
         for home in sorted(asked):
             tables = [self._catalogue.tables[name] for name in tables_of(home) if name in self._catalogue.tables]
             if len(tables) == len(tables_of(home)) <= 2:
-                found[home] = Pair.of(*tables) if len(tables) == 2 else tables[0]
+                found[home] = pair_of(home, tables) if len(tables) == 2 else tables[0]
         return {**self._catalogue.streams, **found}
 
     def _start(self, relation: Relation) -> Running:
@@ -283,8 +283,8 @@ class Runner:
 
 
 def _what(relation: Relation) -> str:
-    kinds: dict[type, str] = {Stream: "stream", CreateTable: "table", Pair: "tables"}
-    return f"{kinds[type(relation)]} {relation.name}"
+    kind = "stream" if isinstance(relation, Stream) else "tables" if isinstance(relation, Pair) else "table"
+    return f"{kind} {relation.name}"
 
 
 def _statement_rows(payload: bytes) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tolerant.sql.catalogue import Catalogue, Outcome
 from tolerant.sql.errors import NotAvailable, StatementError
-from tolerant.sql.homes import Pair, home_of
+from tolerant.sql.homes import GrowingPair, Pair, home_of
 from tolerant.sql.kinds import KINDS, Kind, kind_of
 from tolerant.sql.predicates import And, Between, Compare, In, Like, Not, Or, Parameter, Predicate, matches
 from tolerant.sql.render import render
@@ -128,6 +128,7 @@ __all__ = [
     "CreateStream",
     "CreateTable",
     "Drop",
+    "GrowingPair",
     "In",
     "Kind",
     "Like",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
-from tolerant.sql.statements import AggregateSelect, CreateTable, Select, relations
+from tolerant.sql.statements import AggregateSelect, CreateTable, KeepJoinSelect, Select, relations
 
-_BETWEEN = "+"  # no stream or table has it in its name
+# No stream or table has these in its name.
+_BETWEEN = "+"
+_GROWING = "~"
 
 
 @dataclass(frozen=True)
@@ -16,26 +21,37 @@ class Pair:
     `tables` stand in the order of their names; so does `name` have them, "lines+orders".
     """
 
+    between: ClassVar[str] = _BETWEEN
+
     tables: tuple[CreateTable, CreateTable]
 
     @classmethod
-    def of(cls, one: CreateTable, other: CreateTable) -> Pair:
+    def of(cls, one: CreateTable, other: CreateTable) -> Self:
         """The pair of two tables, given in any order."""
         return cls((one, other) if one.name < other.name else (other, one))
 
     @property
     def name(self) -> str:
         """What its pipeline is called, and its topics by."""
-        return home_name(tuple(table.name for table in self.tables))
+        return home_name(tuple(table.name for table in self.tables), self.between)
 
 
-def home_name(names: tuple[str, ...]) -> str:
+class GrowingPair(Pair):
+    """Two tables that only grow, with queries that keep some of their rows (`KEEP n ROWS`), "lines~orders".
+
+    It has a pipeline of its own beside that of the pair, which holds every row.
+    """
+
+    between = _GROWING
+
+
+def home_name(names: tuple[str, ...], between: str = _BETWEEN) -> str:
     """The name of the pipeline for queries over these relations.
 
     >>> home_name(("orders", "lines")), home_name(("stock",))
     ('lines+orders', 'stock')
     """
-    return _BETWEEN.join(sorted(names))
+    return between.join(sorted(names))
 
 
 def home_of(select: Select) -> str:
@@ -44,9 +60,19 @@ def home_of(select: Select) -> str:
     """
     if isinstance(select, AggregateSelect):
         return select.stream
-    return home_name(relations(select))
+    return home_name(relations(select), _GROWING if isinstance(select, KeepJoinSelect) else _BETWEEN)
 
 
 def tables_of(home: str) -> tuple[str, ...]:
-    """The names of the tables that a pair's name stands for, or the one name of anything else."""
-    return tuple(home.split(_BETWEEN))
+    """The names of the tables that a pair's name stands for, or the one name of anything else.
+
+    >>> tables_of("lines+orders"), tables_of("lines~orders"), tables_of("stock")
+    (('lines', 'orders'), ('lines', 'orders'), ('stock',))
+    """
+    return tuple(re.split(r"[+~]", home))
+
+
+def pair_of(home: str, tables: Sequence[CreateTable]) -> Pair:
+    """The pair of that name, whose tables are these."""
+    one, other = tables
+    return GrowingPair.of(one, other) if _GROWING in home else Pair.of(one, other)

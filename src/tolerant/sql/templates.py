@@ -13,6 +13,7 @@ from tolerant.sql.statements import (
     CreateQuery,
     CreateTable,
     EqualityJoinSelect,
+    KeepJoinSelect,
     Range,
     RangeAggregateSelect,
     RangeSelect,
@@ -32,7 +33,7 @@ Tables: TypeAlias = CreateTable | Sequence[CreateTable]
 
 
 def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
-    """The ranges that a query selects by; of a band join the range of the difference.
+    """The ranges that a query selects by; of a band join the range of the difference, of a join that keeps rows none.
 
     Raises:
         StatementError: it selects by something else.
@@ -46,6 +47,8 @@ def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
             return (one, other)
         case BandJoinSelect(left, right, (a, b), low, high):
             return (Range(f"{right}.{b} - {left}.{a}", low, high),)
+        case KeepJoinSelect():
+            return ()
     raise StatementError(f"query {query.name} does not select by a range")
 
 
@@ -69,6 +72,8 @@ def _range_types(query: CreateQuery, tables: Tables) -> list[str | None]:
             return [held[left].type_of(one.column), held[right].type_of(other.column)]
         case BandJoinSelect():
             return ["DOUBLE"]
+        case KeepJoinSelect():
+            return []
     (table,) = held.values()
     return [table.type_of(part.column) for part in ranges_of(query)]
 

@@ -48,6 +48,36 @@ def results_schema(tables: Tables) -> pa.Schema:
     return pa.schema([*_COMMON, *own])
 
 
+def kept_schema(tables: Tables) -> pa.Schema:
+    """The columns of `answers.<query>` for a join with `KEEP n ROWS`: beside a result row the share of all results that
+    had been found by then, an estimate.
+    """
+    return results_schema(tables).append(pa.field("share", pa.float64()))
+
+
+def kept_batch(
+    tables: Tables,
+    *,
+    at: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    subscription: int,
+    share: float,
+    columns: Mapping[str, NDArray[Any]],
+) -> pa.RecordBatch:
+    """n result rows that have appeared, all for the one subscription that there is."""
+    n = len(at)
+    batch = results_batch(
+        tables,
+        insert=np.ones(n, np.bool_),
+        at=at,
+        steps=steps,
+        bounds=np.arange(n + 1),
+        subscriptions=np.full(n, subscription),
+        columns=columns,
+    )
+    return pa.record_batch([*batch.columns, pa.array(np.full(n, share))], schema=kept_schema(tables))
+
+
 def results_batch(
     tables: Tables,
     *,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tolerant.spark.hosting import Hosted
-from tolerant.sql import CreateTable, Pair
+from tolerant.sql import CreateTable, GrowingPair, Pair
 from tolerant.streams import Stream
 
 ShardFactory = Callable[[int], Hosted]
@@ -87,6 +87,21 @@ class PairFactory:
         return PairShard(self.pair, shard)
 
 
+@dataclass(frozen=True)
+class GrowingFactory:
+    """Makes shards of two tables that only grow, with the queries that keep some of their rows; travels to Spark's
+    workers.
+    """
+
+    pair: GrowingPair
+
+    def __call__(self, shard: int) -> Hosted:
+        """A newly born shard."""
+        from tolerant.spark.kinds.growing import GrowingShard
+
+        return GrowingShard(self.pair, shard)
+
+
 def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint: str) -> ShardFactory:
     """What makes the shards of a pipeline. A stream without a URI is fed by edge sources: bounded aggregates."""
     if isinstance(relation, Stream) and relation.polled:
@@ -95,4 +110,6 @@ def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint:
         return NetworkFactory(relation, epoch, checkpoint)
     if isinstance(relation, Stream):
         return BoundedFactory(relation, epoch, checkpoint)
+    if isinstance(relation, GrowingPair):
+        return GrowingFactory(relation)
     return PairFactory(relation) if isinstance(relation, Pair) else TableFactory(relation)

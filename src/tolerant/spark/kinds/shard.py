@@ -53,8 +53,8 @@ class HostedQuery(Protocol):
         """Subscribe and unsubscribe."""
         ...
 
-    def figures(self) -> dict[str, int]:
-        """Counts of its own."""
+    def figures(self) -> Mapping[str, float]:
+        """Counts and shares of its own."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -295,7 +295,7 @@ class RowsShard(Replayed, Generic[Query]):
         summary = {
             "table": self._home,
             "horizon": self.horizon,
-            "rows": sum(len(side.relation) for side in self._sides),
+            "rows": self._size(),
             **self._tally,
             "duplicates": sum(side.relation.duplicates for side in self._sides),
             "unknown": sum(side.relation.unknown for side in self._sides),
@@ -305,6 +305,10 @@ class RowsShard(Replayed, Generic[Query]):
         said = {f"summary/{self._shard}": summary, **self._explanations()}
         rows = [(key, self.horizon or 0, json.dumps(body).encode()) for key, body in said.items()]
         return Output(f"status.{self._home}", pack(compacted(rows)))
+
+    def _size(self) -> int:
+        """How many rows there are."""
+        return sum(len(side.relation) for side in self._sides)
 
     # -- state -----------------------------------------------------------------------------------------------------
 

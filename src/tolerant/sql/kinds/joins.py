@@ -38,7 +38,13 @@ def _recognise(shape: Shape) -> Select | None:
         expected=_EXPECTED,
         found="another join",
         span=shape.start,
+        hint=_unlimited(shape) if plain and shape.equalities and not shape.where and not shape.bands else "",
     )
+
+
+def _unlimited(shape: Shape) -> str:
+    one, other = shape.relations
+    return f"every row of {one} and of {other} would have to be kept, without end: KEEP n ROWS keeps the best n"
 
 
 def _band(shape: Shape, band: Band) -> BandJoinSelect:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tolerant.sql.errors import StatementError
+from tolerant.sql.kinds.joins import check_joined
 from tolerant.sql.kinds.kind import Kind, allow_clauses, sides
 from tolerant.sql.shape import Shape
-from tolerant.sql.statements import KeepJoinSelect, Select
+from tolerant.sql.statements import CreateQuery, KeepJoinSelect, Select
 
 if TYPE_CHECKING:
     from tolerant.sql.catalogue import Catalogue
@@ -34,4 +35,20 @@ def _covers(select: Select, catalogue: Catalogue) -> bool:
     return isinstance(select, KeepJoinSelect)
 
 
-KIND = Kind("retention", "joins with memory for some rows", False, _covers, _recognise)
+def _check(query: CreateQuery, catalogue: Catalogue) -> None:
+    select = query.select
+    assert isinstance(select, KeepJoinSelect)
+    left, right = catalogue.table(select.left), catalogue.table(select.right)
+    if left.name == right.name:
+        raise StatementError(f"{left.name} is joined with itself", found=left.name, about=("JOIN", left.name))
+    check_joined(select.on, left, right)
+    if select.rows < 1:
+        raise StatementError(
+            "expected room for at least one row after KEEP",
+            expected="KEEP 1 ROWS or more",
+            found=str(select.rows),
+            about=("KEEP", str(select.rows)),
+        )
+
+
+KIND = Kind("retention", "joins with memory for some rows", True, _covers, _recognise, _check)

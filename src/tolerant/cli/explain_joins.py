@@ -1,0 +1,126 @@
+"""`tolerant explain` of joins: what they keep, which state would grow without bound, and what `KEEP` has found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+import typer
+from rich.console import Console
+
+from tolerant.cli.figures import table_figures
+from tolerant.cli.reporting import CommandError
+from tolerant.client import kept_share, standing
+from tolerant.sql import CreateQuery, StatementError, home_of, parse
+from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, KeepJoinSelect
+from tolerant.transport import Log
+
+JOINS = (BandJoinSelect, EqualityJoinSelect, KeepJoinSelect)
+
+
+@dataclass(frozen=True)
+class JoinExplanation:
+    """What a join of two tables keeps. `keep`: at most so many rows; None: every row of the tables `grows`, and if they
+    do, the state without bound. `kept`: rows that are kept now, None before the query runs. `found` and `share`: result
+    rows so far, and the part of all that they are, by estimate with its standard `error`; of joins with `KEEP`.
+    """
+
+    query: str
+    tables: tuple[str, str]
+    started: bool
+    keep: int | None
+    grows: tuple[str, ...]
+    kept: int | None = None
+    found: int | None = None
+    share: float | None = None
+    error: float | None = None
+
+
+def explain_planned(text: str, as_json: bool) -> bool:
+    """Explain a join that has not been started, if this is the text of a statement; whether it is."""
+    if " " not in text.strip():
+        return False
+    _say(planned_join(text), as_json)
+    return True
+
+
+def explain_join(log: Log, name: str, as_json: bool) -> bool:
+    """Explain the query, if it is a join; whether it is."""
+    query = standing(log).queries.get(name)
+    if query is None or not isinstance(query.select, JOINS):
+        return False
+    _say(standing_join(log, query), as_json)
+    return True
+
+
+def _say(found: JoinExplanation, as_json: bool) -> None:
+    typer.echo(json.dumps(asdict(found))) if as_json else _show(found)
+
+
+def planned_join(text: str) -> JoinExplanation:
+    """The explanation of a join that has not been started, from its statement: `CREATE QUERY …` or the select alone.
+
+    Raises:
+        CommandError: it is no join of two tables.
+    """
+    written = text.strip().rstrip(";")
+    statement = written if written.upper().startswith("CREATE") else f"CREATE QUERY planned AS {written}"
+    try:
+        query = parse(statement)
+        limited = True
+    except StatementError as error:
+        # A join of all rows is no statement; with a limit it would be one, and this says what it lacks.
+        try:
+            query, limited = parse(f"{statement} KEEP 1 ROWS"), False
+        except StatementError:
+            raise CommandError(str(error)) from None
+    if not isinstance(query, CreateQuery) or not isinstance(query.select, JOINS):
+        raise CommandError("only joins of two tables can be explained before they are started; name a query that runs")
+    select = query.select
+    tables = (select.left, select.right)
+    keep = select.rows if limited and isinstance(select, KeepJoinSelect) else None
+    return JoinExplanation(query.name, tables, False, keep, () if keep is not None else tables)
+
+
+def standing_join(log: Log, query: CreateQuery) -> JoinExplanation:
+    """The explanation of a join that stands, from what its pipeline last said."""
+    select = query.select
+    assert isinstance(select, JOINS)
+    tables = (select.left, select.right)
+    figures = table_figures(log, home_of(select))
+    if not isinstance(select, KeepJoinSelect):
+        return JoinExplanation(query.name, tables, True, None, tables, None if figures is None else figures["rows"])
+    own = {} if figures is None else figures["figures"].get(query.name, {})
+    said = kept_share(log, query.name)
+    return JoinExplanation(
+        query.name,
+        tables,
+        True,
+        select.rows,
+        (),
+        own.get("kept"),
+        own.get("found") if said is None else said.found,
+        own.get("share") if said is None else said.share,
+        own.get("error") if said is None else said.error,
+    )
+
+
+def _show(found: JoinExplanation) -> None:
+    console = Console()
+    one, other = found.tables
+    if found.keep is None:
+        begun = "keeps" if found.started else "would keep"
+        console.print(f"[bold]{found.query}[/bold] {begun} every row of {one} and every row of {other}.")
+        console.print("Where a table only grows, so does this state, without bound.")
+        if found.kept is not None:
+            console.print(f"There are {found.kept:,} rows now.")
+        console.print(f"SELECT * FROM {one} JOIN {other} ON … KEEP n ROWS keeps the n rows that promise most results.")
+        return
+    console.print(f"[bold]{found.query}[/bold] keeps at most {found.keep:,} rows of {one} and {other} together.")
+    if found.kept is not None:
+        console.print(f"There are {found.kept:,} rows now.")
+    if found.found is not None and found.share is not None and found.error is not None:
+        console.print(
+            f"It has found {found.found:,} results: about {found.share:.1%} (± {found.error:.1%}) of what room for"
+            " every row would have given."
+        )

@@ -1,0 +1,200 @@
+"""Joins with room for n rows (`KEEP n ROWS`): result rows as they appear, as many as the rows kept can give.
+
+`tolerant.retention` decides which rows are kept (`specs/6-retention.md`); here they have their columns. Every batch of
+results says what share of all results has been found so far, by estimate; so does `current.<query>`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.kernels import snapshots
+from tolerant.relations import Changes
+from tolerant.relations.changes import empty_columns
+from tolerant.relations.texts import packed_texts, unpacked_texts
+from tolerant.retention import Estimate, Keeper
+from tolerant.spark.kinds.codes import codes
+from tolerant.sql import CreateQuery, CreateTable
+from tolerant.sql.statements import KeepJoinSelect
+from tolerant.transport.results import kept_batch, results_topic
+from tolerant.transport.rows import compacted
+from tolerant.transport.subscriptions import subscription_ids
+
+Integers = NDArray[np.int64]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Rows:
+    """Rows of a table with their numbers, in the order of these."""
+
+    def __init__(self, numbers: Integers, columns: Arrays) -> None:
+        self.numbers, self.columns = numbers, dict(columns)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def add(self, numbers: Integers, columns: Arrays) -> None:
+        """Rows come whose numbers are larger."""
+        self.numbers = np.concatenate([self.numbers, numbers])
+        self.columns = {name: np.concatenate([column, columns[name]]) for name, column in self.columns.items()}
+
+    def keep(self, numbers: Integers) -> None:
+        """Let go of all others."""
+        stays = np.isin(self.numbers, numbers, assume_unique=True)
+        self.numbers = self.numbers[stays]
+        self.columns = {name: column[stays] for name, column in self.columns.items()}
+
+    def of(self, numbers: Integers) -> dict[str, NDArray[Any]]:
+        """The columns of rows that are here, by their numbers."""
+        places = np.searchsorted(self.numbers, numbers)
+        return {name: column[places] for name, column in self.columns.items()}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything, as arrays of numbers."""
+        found: dict[str, NDArray[Any]] = {"numbers": self.numbers}
+        for name, column in self.columns.items():
+            if column.dtype == object:
+                found[f"column.{name}"], found[f"lengths.{name}"] = packed_texts(column)
+            else:
+                found[f"column.{name}"] = column
+        return found
+
+    @classmethod
+    def load(cls, names: Mapping[str, bool], arrays: Arrays) -> Rows:
+        """What `state` was taken of; the columns, and whether they are texts."""
+        columns = {
+            name: unpacked_texts(arrays[f"column.{name}"], arrays[f"lengths.{name}"])
+            if is_text
+            else arrays[f"column.{name}"].copy()
+            for name, is_text in names.items()
+        }
+        return cls(arrays["numbers"].copy(), columns)
+
+
+class KeptJoin:
+    """One query with `KEEP n ROWS`; it has no parameters, and who listens to it need not say so."""
+
+    tally = "results"
+
+    def __init__(
+        self, query: CreateQuery, tables: tuple[CreateTable, CreateTable], shard: int, state: Arrays | None = None
+    ) -> None:
+        select = query.select
+        assert isinstance(select, KeepJoinSelect)
+        self.query, self._on = query, select.on
+        self._turned = tables[0].name != select.left  # a pair's order is that of names
+        self._tables = (tables[1], tables[0]) if self._turned else tables
+        self._of_tables = [(table.name, table.columns) for table in self._tables]
+        self._found, self._step = 0, 0  # results so far, and the step of the last
+        if state is None:
+            self._keeper = Keeper(select.rows, shard)
+            empty = np.zeros(0, np.int64)
+            self._rows = tuple(Rows(empty, empty_columns(table.columns)) for table in self._tables)
+        else:
+            self._load(state, shard)
+
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def held(self) -> int:
+        """How many rows are kept."""
+        return len(self._keeper)
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Nobody has to subscribe.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self.query.name} has no parameters: whoever reads its answers hears all of it")
+
+    def say(
+        self, changes: tuple[Changes, Changes], steps: tuple[Integers, Integers]
+    ) -> list[tuple[str, pa.RecordBatch]]:
+        """The result rows that rows of both tables, in the pair's order, make with what is kept."""
+        if self._turned:
+            changes, steps = (changes[1], changes[0]), (steps[1], steps[0])
+        order = np.argsort(np.concatenate(steps))
+        at = np.concatenate([one.at for one in changes])[order]
+        values = np.concatenate(
+            [codes(one.columns[on]) for one, on in zip(changes, self._on, strict=True)]
+        )[order]  # fmt: skip
+        streams = np.repeat([0, 1], [len(one) for one in changes])[order]
+        first = self._keeper.came
+        for k, (rows, one) in enumerate(zip(self._rows, changes, strict=True)):
+            rows.add(first + np.flatnonzero(streams == k), one.columns)
+        held, new = self._keeper.take(at, streams, values)
+        said = self._results(held, new - first, streams, at, np.sort(np.concatenate(steps)), first)
+        kept = self._keeper.held()
+        for rows in self._rows:
+            rows.keep(kept)
+        return said
+
+    def share(self) -> Estimate:
+        """What part of all results has been found, by estimate."""
+        return self._keeper.share(self._found)
+
+    def current(self) -> tuple[str, pa.RecordBatch]:
+        """What has been found so far, for the compacted topic `current.<query>`."""
+        share, error = self.share()
+        body = json.dumps({"found": self._found, "share": share, "error": error})
+        return f"current.{self.query.name}", compacted([("", self._step, body.encode())])
+
+    def figures(self) -> dict[str, float]:
+        """Rows that came and that are kept, of both tables; results found, and the share of all that they are."""
+        share, error = self.share()
+        rounded = {"share": round(share, 4), "error": round(error, 4)}
+        return {"rows": self._keeper.came, "kept": len(self._keeper), "found": self._found, **rounded}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that is kept and known."""
+        arrays, values = self._keeper.state()
+        for k, rows in enumerate(self._rows):
+            arrays |= {f"rows.{k}.{name}": array for name, array in rows.state().items()}
+        packed = snapshots.pack(arrays, [values, self._found, self._step])
+        return {"kept": np.frombuffer(packed, np.uint8)}
+
+    def _load(self, state: Arrays, shard: int) -> None:
+        arrays, (values, self._found, self._step) = snapshots.unpack(state["kept"].tobytes())
+        self._keeper = Keeper.load(arrays, values, shard)
+        self._rows = tuple(
+            Rows.load(
+                {column.name: column.type == "STRING" for column in table.columns},
+                {name.removeprefix(f"rows.{k}."): array for name, array in arrays.items()},
+            )
+            for k, table in enumerate(self._tables)
+        )
+
+    def _results(
+        self, held: Integers, new: Integers, streams: Integers, at: Integers, steps: Integers, first: int
+    ) -> list[tuple[str, pa.RecordBatch]]:
+        """The pairs as result rows; `new` are places among the rows that came, whose numbers begin with `first`."""
+        is_r = streams[new] == 0
+        found = [
+            rows.of(np.where(mine, new + first, held))
+            for rows, mine in zip(self._rows, (is_r, ~is_r), strict=True)
+        ]  # fmt: skip
+        equal = np.asarray(found[0][self._on[0]] == found[1][self._on[1]], np.bool_)
+        if not equal.any():
+            return []
+        self._found += int(np.count_nonzero(equal))
+        columns = {
+            f"{table.name}.{name}": column[equal]
+            for table, of_table in zip(self._tables, found, strict=True)
+            for name, column in of_table.items()
+        }
+        last = steps[np.searchsorted(at, at[new[equal]], side="right") - 1]  # of the moment
+        share, _ = self.share()
+        (subscription,) = subscription_ids({}).tolist()
+        batch = kept_batch(
+            self._of_tables, at=at[new[equal]], steps=last, subscription=subscription, share=share, columns=columns
+        )
+        self._step = int(last[-1])
+        return [(results_topic(self.query.name), batch)]

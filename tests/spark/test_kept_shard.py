@@ -1,0 +1,258 @@
+"""Joins with room for some rows: what is said does not depend on batches or restarts, and is what the core says."""
+
+import json
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_pair_shard import PairShop
+
+from tolerant.client import Client, kept_share
+from tolerant.retention import Store, join
+from tolerant.spark.kinds.codes import codes
+from tolerant.spark.kinds.growing import GrowingShard
+from tolerant.sql import GrowingPair, home_of, parse
+from tolerant.streams import SECOND
+
+ORDERS = parse("CREATE TABLE orders (id BIGINT, part BIGINT, note STRING) KEY (id)")
+LINES = parse("CREATE TABLE lines (id BIGINT, part BIGINT, amount DOUBLE) KEY (id)")
+HOME = "lines~orders"
+
+
+def keep(rows, name="kept"):
+    return parse(f"CREATE QUERY {name} AS SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS")
+
+
+class GrowingShop(PairShop):
+    """Two tables that only grow, with the shard of their queries."""
+
+    def born(self):
+        return GrowingShard(GrowingPair.of(*self.pair.tables))
+
+    def pairs(self, name="kept"):
+        """(order, line) of the results, in the order in which they were said."""
+        return [(row["row.orders.id"], row["row.lines.id"]) for row in self.rows(f"answers.{name}")]
+
+    def put(self, order=None, line=None):
+        """A row of one table or of both, all of the next moment."""
+        self.now += 1000
+        moment, self.number = self.now, getattr(self, "number", 0) + 1
+        if order is not None:
+            self.tables["orders"].insert(id=2 * self.number, part=order, note=f"é{order}")
+        if line is not None:
+            self.now = moment
+            self.tables["lines"].insert(id=2 * self.number + 1, part=line, amount=line / 2)
+
+
+def all_pairs(orders, lines):
+    return sum(count * Counter(lines)[part] for part, count in Counter(orders).items())
+
+
+def test_a_query_that_keeps_rows_has_a_home_of_its_own():
+    assert home_of(keep(5).select) == HOME == GrowingPair.of(ORDERS, LINES).name
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("put"), st.none() | st.integers(0, 4), st.none() | st.integers(0, 4)),
+    st.tuples(st.just("tick"), st.sampled_from([None, 1, 2])),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("fold")),
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(steps=st.lists(STEPS, max_size=40), room=st.integers(1, 8))
+def test_what_is_said_depends_on_the_log_alone_and_is_what_the_rows_kept_give(steps, room):
+    shop, orders, lines = GrowingShop(keep(room), keep(1000, "all"), tables=(ORDERS, LINES)), {}, {}
+    for step in steps:
+        match step:
+            case ("put", order, line):
+                shop.put(order, line)
+                orders |= {} if order is None else {2 * shop.number: order}
+                lines |= {} if line is None else {2 * shop.number + 1: line}
+            case ("tick", cut):
+                shop.tick(cut)
+            case ("restart",):
+                shop.restart()
+            case ("fold",):
+                shop.fold()
+    shop.tick()
+    found, complete = shop.pairs(), shop.pairs("all")
+    expected = {(o, n) for o, part in orders.items() for n, other in lines.items() if part == other}
+    assert len(complete) == len(expected)
+    assert set(complete) == expected
+    assert len(set(found)) == len(found)
+    assert set(found) <= expected
+    if len(orders) + len(lines) <= room:
+        assert set(found) == expected
+    for query in shop.shard._queries.values():
+        assert query.held == sum(map(len, query._rows)) <= query.query.select.rows
+    again = shop.born()
+    again.restore(shop.shard.snapshot(), [])
+    assert again.snapshot() == shop.shard.snapshot()
+    anew = shop.born()
+    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])[0]]
+    assert [o.payload for o in said if o.topic == "answers.kept"] == [e.payload for e in shop.log.read("answers.kept")]
+
+
+def drifting(ticks, lag, noise, seed=0):
+    rng, line = np.random.default_rng(seed), np.arange(ticks)
+    return line + rng.integers(-noise, noise + 1, ticks), line - lag + rng.integers(-noise, noise + 1, ticks)
+
+
+def test_results_are_those_of_the_core_over_the_same_rows():
+    orders, lines = drifting(600, 20, 8)
+    shop, store, expected = GrowingShop(keep(30), tables=(ORDERS, LINES)), Store(30, same_tick=True), []
+    for t, (order, line) in enumerate(zip(orders.tolist(), lines.tolist(), strict=True)):
+        shop.put(order, line)
+        if t % 37 == 0:
+            shop.tick(random.Random(t).choice([None, 1, 3]))
+        for k, value in enumerate((order, line)):
+            held, new = store.offer(k, [2 * (t + 1) + k], [value])
+            expected += [(h, n) if k else (n, h) for h, n in zip(held.tolist(), new.tolist(), strict=True)]
+        store.tick()
+    shop.tick()
+    assert sorted(shop.pairs()) == sorted(expected)
+    at_once = np.count_nonzero(orders == lines)  # the simulation does not count pairs of one moment
+    assert len(expected) - at_once >= 0.95 * join(orders, lines, 30).results
+    assert len(expected) >= 0.75 * all_pairs(orders.tolist(), lines.tolist())
+
+
+def test_many_rows_of_one_moment_are_cut_into_ticks():
+    shop = GrowingShop(keep(50), tables=(ORDERS, LINES))
+    parts = np.random.default_rng(1).integers(0, 60, 400)
+    shop.tables["orders"].insert_many({"id": list(range(400)), "part": parts.tolist(), "note": ["x"] * 400})
+    shop.tick()
+    shop.tables["lines"].insert_many({"id": list(range(60)), "part": list(range(60)), "amount": [1.0] * 60})
+    shop.tick()
+    assert 0 < len(shop.pairs()) <= 400
+    assert all(parts[order] == line for order, line in shop.pairs())
+    assert shop.shard._queries["kept"].held == 50
+
+
+def test_rows_that_are_deleted_or_replaced_are_dead_letters():
+    shop = GrowingShop(keep(10), tables=(ORDERS, LINES))
+    shop.put(order=3)
+    shop.put(order=4)
+    shop.tables["orders"].delete(2)
+    shop.tables["orders"].update(id=4, part=5, note="changed")
+    shop.put(line=3)
+    shop.put(line=4)
+    shop.put(line=5)
+    shop.tick()
+    assert shop.pairs() == [(2, 7), (4, 9)]
+    dead = shop.rows(f"dead.{HOME}")
+    assert [(row["kind"], row["key"]) for row in dead] == [("delete", "2"), ("delete", "4"), ("insert", "4")]
+    assert dead[0]["reason"] == (
+        "a row of orders cannot be deleted: queries with KEEP are over tables that only grow"
+    )  # fmt: skip
+    assert "replaced" in dead[2]["reason"]
+
+
+def test_the_share_of_results_that_is_kept():
+    orders, lines = drifting(600, 40, 30, seed=4)
+    shop = GrowingShop(keep(60), keep(5000, "all"), tables=(ORDERS, LINES))
+    for t, (order, line) in enumerate(zip(orders.tolist(), lines.tolist(), strict=True)):
+        shop.put(order, line)
+        if t % 200 == 199:
+            shop.tick()
+    for _ in range(12):
+        shop.tick()
+    found, possible = len(shop.pairs()), all_pairs(orders.tolist(), lines.tolist())
+    said = kept_share(shop.log, "kept")
+    assert said.found == found < possible == len(shop.pairs("all"))
+    assert 0 < said.error < 0.1
+    assert abs(said.share - found / possible) < 4 * said.error
+    assert kept_share(shop.log, "all").share == 1.0
+    assert shop.rows("answers.kept")[-1]["share"] == said.share
+    status = json.loads(shop.log.latest(f"status.{HOME}", "summary/0").body)
+    figures = status["figures"]["kept"]
+    assert figures | {"share": 0, "error": 0} == {"rows": 1200, "kept": 60, "found": found, "share": 0, "error": 0}
+    assert abs(figures["share"] - said.share) < 1e-4
+    assert (status["rows"], status["results"]) == (3060, found + possible)
+
+
+def drain(subscription):
+    while subscription.poll():
+        pass
+    return list(subscription.ready())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_who_dies_and_resumes_hears_every_result_once(seed):
+    chance, shop, heard = random.Random(seed), GrowingShop(keep(20), tables=(ORDERS, LINES)), []
+    for part in range(6):
+        shop.put(part, part)
+    shop.tick()
+    one = Client(shop.log).subscribe("kept")
+    assert list(one.ready()) == []  # what was said before is not held
+    place, before = one.position, len(shop.pairs())
+    for _ in range(60):
+        kind = chance.choice(["put", "put", "put", "tick", "anew", "listen"])
+        if kind == "put":
+            shop.put(chance.choice([None, chance.randrange(6)]), chance.choice([None, chance.randrange(6)]))
+        elif kind == "tick":
+            shop.tick()
+        elif kind == "anew":  # another pipeline says everything again
+            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])[0]
+            shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.kept"])
+        else:
+            changes = drain(Client(shop.log).subscribe("kept", position=str(place)))
+            dealt = changes[: chance.randint(0, len(changes))]
+            heard += [(change.row["orders.id"], change.row["lines.id"]) for change in dealt]
+            place = dealt[-1].position if dealt else place
+    shop.tick()
+    rest = drain(Client(shop.log).subscribe("kept", position=str(place)))
+    heard += [(change.row["orders.id"], change.row["lines.id"]) for change in rest]
+    assert heard == list(dict.fromkeys(shop.pairs()))[before:]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("BIGINT", "BIGINT"), ("BIGINT", "DOUBLE"), ("STRING", "STRING"), ("BOOLEAN", "BOOLEAN"),
+                        ("INT", "FLOAT"), ("DOUBLE", "DOUBLE")],
+)  # fmt: skip
+def test_columns_of_every_type_can_be_equal(left, right):
+    tables = tuple(parse(f"CREATE TABLE {n} (id BIGINT, k {t}) KEY (id)") for n, t in (("r", left), ("s", right)))
+    query = parse("CREATE QUERY q AS SELECT * FROM s JOIN r ON s.k = r.k KEEP 500 ROWS")
+    shop, chance, held = GrowingShop(query, tables=tables), random.Random(f"{left} {right}"), {"r": {}, "s": {}}
+    makers = {
+        "BIGINT": lambda n: 2**63 - 1 - n if (left, right) == ("BIGINT", "BIGINT") else n - 2,
+        "INT": lambda n: n,
+        "FLOAT": lambda n: n / 2,
+        "DOUBLE": lambda n: n / 3 if left == "DOUBLE" else n - 2.0,
+        "STRING": lambda n: f"é{n}",
+        "BOOLEAN": lambda n: n % 2 == 0,
+    }
+    for number in range(60):
+        name = chance.choice("rs")
+        value = makers[left if name == "r" else right](chance.randrange(5))
+        shop.tables[name].insert(id=number, k=value)
+        held[name][number] = value
+        if number % 9 == 0:
+            shop.fold() if number % 2 else shop.restart()
+            shop.tick()
+    shop.tick()
+    told = [(row["row.r.id"], row["row.s.id"]) for row in shop.rows("answers.q")]
+    assert sorted(told) == sorted((a, b) for a, x in held["r"].items() for b, y in held["s"].items() if x == y)
+
+
+def test_codes_of_equal_values_are_equal():
+    assert codes(np.array([2**62, -(2**63)])).tolist() == codes(np.array([2.0**62, -(2.0**63)])).tolist()
+    assert codes(np.array([0.5], np.float32)).tolist() == codes(np.array([0.5])).tolist()
+    assert len(set(codes(np.array([f"k{n}" for n in range(5000)], object)).tolist())) == 5000
+    assert np.abs(codes(np.array([1e300, -1e300, 0.1]))).max() < 2**62
+
+
+def test_a_late_row_joins_what_is_there_then():
+    shop = GrowingShop(keep(10), tables=(ORDERS, LINES))
+    shop.put(order=1)
+    shop.tick()
+    shop.now -= SECOND
+    shop.tables["lines"].insert(id=99, part=1, amount=0.0)
+    shop.flush()
+    shop.now += SECOND
+    shop.read()
+    assert shop.pairs() == [(2, 99)]
