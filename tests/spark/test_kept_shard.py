@@ -172,7 +172,7 @@ def test_the_share_of_results_that_is_kept():
     figures = status["figures"]["kept"]
     assert figures | {"share": 0, "error": 0} == {"rows": 1200, "kept": 60, "found": found, "share": 0, "error": 0}
     assert abs(figures["share"] - said.share) < 1e-4
-    assert (status["rows"], status["results"]) == (3060, found + possible)
+    assert (status["rows"], status["results"]) == (1260, found + possible)
 
 
 def drain(subscription):

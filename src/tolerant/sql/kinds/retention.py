@@ -42,13 +42,6 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     if left.name == right.name:
         raise StatementError(f"{left.name} is joined with itself", found=left.name, about=("JOIN", left.name))
     check_joined(select.on, left, right)
-    if select.rows < 1:
-        raise StatementError(
-            "expected room for at least one row after KEEP",
-            expected="KEEP 1 ROWS or more",
-            found=str(select.rows),
-            about=("KEEP", str(select.rows)),
-        )
 
 
 KIND = Kind("retention", "joins with memory for some rows", True, _covers, _recognise, _check)
