@@ -12,7 +12,7 @@ import pytest
 from live import Live, violations
 
 from tolerant.kernels.versions import version
-from tolerant.transport.rows import unpack, updates_batch
+from tolerant.transport.rows import NO_TIME, unpack, updates_batch
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -102,9 +102,27 @@ def kill_at_random(live: Live, times: int, seed: int) -> None:
     checked, wrong = violations(live, "level", fmean, lambda _: 4.0)
     assert checked > 50
     assert wrong == []
-    late = [record.body for record in [live.log.latest("status.live", "summary/0")] if record]
-    assert b'"late": 0,' in late[0], "a backlog after downtime makes nothing late"
+    assert late_in_backlogs(live) == []
     assert_nothing_said_twice(live)
+
+
+def late_in_backlogs(live: Live) -> list[dict]:
+    """Rows that came while no pipeline wrote clock rows, and are late all the same.
+
+    Elsewhere a row may be late: on a machine that is busy enough a source is.
+    """
+    latency, downtime = 2_000_000, 1_000_000
+    found: list[dict] = []
+    backlog: list[dict] = []
+    clock = 0
+    for row in live.rows():
+        if row["kind"] != "clock":
+            backlog.append(row)
+        elif row["at"] > NO_TIME:
+            if row["at"] - clock > downtime:
+                found += [one for one in backlog if one["at"] <= clock - latency]
+            backlog, clock = [], max(clock, row["at"])
+    return found
 
 
 def assert_nothing_said_twice(live: Live) -> None:
