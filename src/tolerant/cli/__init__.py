@@ -15,6 +15,7 @@ from tolerant.cli.demo import demo
 from tolerant.cli.explain import explain
 from tolerant.cli.plan import plan
 from tolerant.cli.poll import poll
+from tolerant.cli.refresh import refresh
 from tolerant.cli.replay import replay
 from tolerant.cli.reporting import reported
 from tolerant.cli.reproduce import reproduce
@@ -25,7 +26,7 @@ from tolerant.cli.watch import watch
 
 __all__ = ["app", "main"]
 
-COMMANDS = (run, sql, status, watch, explain, plan, demo, replay, poll, aggregate, agent, dead, reproduce)
+COMMANDS = (run, sql, status, watch, explain, refresh, plan, demo, replay, poll, aggregate, agent, dead, reproduce)
 
 app = typer.Typer(
     name="tolerant",

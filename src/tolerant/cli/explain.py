@@ -16,6 +16,7 @@ from tolerant.cli.explain_channels import explain_channels
 from tolerant.cli.explain_joins import explain_join, explain_planned
 from tolerant.cli.explain_network import NetworkExplanation, explain_network
 from tolerant.cli.explain_polled import PolledExplanation, explain_polled, show_polled
+from tolerant.cli.explain_view import explain_view, show_view
 from tolerant.cli.figures import StreamFigures, stream_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError
@@ -79,13 +80,17 @@ def explain(
     """Show where a query's tolerance goes: each item's width, rate and burden, and what ± more would change.
 
     Of a query for everything in a range: who shares a channel, and what that saves. Of a join: what it keeps, and which
-    state would grow without bound.
+    state would grow without bound. Of a view: what bringing it up to date would take.
     """
     if explain_planned(query, as_json):
         return
     with_log = existing_log(log)
     try:
         if explain_channels(with_log, query, as_json, picture) or explain_join(with_log, query, as_json):
+            return
+        view = explain_view(with_log, query)
+        if view is not None:
+            typer.echo(json.dumps(view)) if as_json else show_view(view)
             return
         explanation = explained(with_log, query)
     finally:

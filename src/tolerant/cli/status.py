@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tolerant.cli.explain_view import view_figures, view_line, views_of
 from tolerant.cli.figures import (
     Messages,
     StreamFigures,
@@ -24,7 +25,7 @@ from tolerant.cli.figures import (
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.client import standing
 from tolerant.sql import home_of
-from tolerant.sql.homes import tables_of
+from tolerant.sql.homes import is_of_views, tables_of
 from tolerant.streams import SECOND, Stream
 
 REPLAYED = 24 * 3600 * SECOND
@@ -38,9 +39,12 @@ def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
         catalogue = standing(with_log)
         streams = catalogue.streams
         tables = {home_of(query.select) for query in catalogue.queries.values()} - set(streams)
-        spoken = {name for name in streams_with_figures(with_log) if len(tables_of(name)) == 1} - set(catalogue.tables)
+        spoken = {name for name in streams_with_figures(with_log) if tables_of(name) == (name,)} - set(catalogue.tables)
         found = {name: stream_figures(with_log, name) for name in sorted({*streams, *spoken})}
         told = {name: table_figures(with_log, name) for name in sorted(tables)}
+        for name, table in told.items():
+            if table is not None and is_of_views(name):
+                table["views"] = {view: view_figures(with_log, name, view) for view in views_of(catalogue, name)}
     finally:
         with_log.close()
     if as_json:
@@ -70,7 +74,9 @@ def _show_table(console: Console, name: str, figures: dict[str, Any] | None) -> 
         if what in figures or what != "results"
     ]
     console.print(f"[bold]{name}[/bold] (table): reached {_moment(figures['horizon'])}, {', '.join(counts)}")
-    for query, count in figures["subscriptions"].items():
+    for view, found in figures.get("views", {}).items():
+        console.print(f"  {view}: {view_line(found) if found else 'being worked out'}")
+    for query, count in figures["subscriptions"].items() if "views" not in figures else ():
         own = figures.get("figures", {}).get(query, {})
         more = "".join(f", {_figure(value)} {what}" for what, value in own.items())
         console.print(f"  {query}: {count:,} subscription{'s' if count != 1 else ''}{more}")

@@ -10,6 +10,7 @@ from tolerant.client.deliveries import RowChange
 from tolerant.client.feeds import Extractor, Found, Listener
 from tolerant.client.notices import AnswerChange
 from tolerant.client.positions import Position
+from tolerant.client.refreshing import Refreshed, ViewRows
 from tolerant.client.results import KeptChange, KeptShare, kept_share
 from tolerant.client.statements import (
     Registered,
@@ -35,11 +36,13 @@ __all__ = [
     "Listener",
     "NotAnswered",
     "Position",
+    "Refreshed",
     "Registered",
     "Reply",
     "RowChange",
     "Sent",
     "Subscription",
+    "ViewRows",
     "kept_share",
     "missing",
     "read",

@@ -13,6 +13,7 @@ from tolerant.client.answers import AnswerExtractor, AnswerListener, Change, cur
 from tolerant.client.feeds import Extractor, Feed, Listener
 from tolerant.client.hearing import Hearing, can_be_heard, hearing
 from tolerant.client.positions import Position
+from tolerant.client.refreshing import Refreshed, ViewRows, refresh, view_rows
 from tolerant.client.statements import reply_to, send_subscription, standing
 from tolerant.queries import Answer
 from tolerant.sql import CreateQuery, CreateTable, StatementError, Subscribe
@@ -133,6 +134,24 @@ class Client:
         while feed.poll():
             pass
         return [answer for answer, position in listener.waiting if position.entry <= end]
+
+    # -- views -------------------------------------------------------------------------------------------------------
+
+    def refresh(self, view: str, *, timeout: float = 30.0) -> Refreshed:
+        """Bring a view up to date: its rows, and how long that took against what it promises.
+
+        Raises:
+            StatementError: there is no such view.
+            NotAnswered: no pipeline has done so in `timeout` seconds.
+        """
+        found = refresh(self.log, view, timeout)
+        if found is None:
+            raise NotAnswered(f"the view {view} was not brought up to date in {timeout:g} s: is `tolerant run` running?")
+        return found
+
+    def view(self, view: str) -> ViewRows | None:
+        """The view as it was last brought up to date; None: it never was."""
+        return view_rows(self.log, view)
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from tolerant.client.deliveries import RowHearing
 from tolerant.client.feeds import Extractor, Listener
 from tolerant.client.notices import NoticeHearing
 from tolerant.client.positions import Position
+from tolerant.client.refreshing import ViewHearing
 from tolerant.client.results import JoinHearing, KeptHearing
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.statements import (
@@ -18,6 +19,7 @@ from tolerant.sql.statements import (
     RangeAggregateSelect,
     RangeSelect,
     Select,
+    ViewSelect,
 )
 from tolerant.transport import Log
 
@@ -56,6 +58,7 @@ HEARINGS: dict[type[Select], Callable[..., Hearing]] = {
     BandJoinSelect: JoinHearing,
     EqualityJoinSelect: JoinHearing,
     KeepJoinSelect: KeptHearing,
+    ViewSelect: ViewHearing,
 }
 """What makes the hearing of a query, from its statement and its tables, in the order in which it names them."""
 

@@ -8,10 +8,11 @@ import uuid
 from pathlib import Path
 
 from tolerant.sql import CreateStream, CreateTable, Pair, decode, encode
+from tolerant.sql.homes import Views
 from tolerant.streams import Stream
 
 
-def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair) -> str:
+def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair | Views) -> str:
     """The id of a stream's, table's or pair's checkpoint folder: it tells two pipelines of one stream apart.
 
     A folder that is another stream's, one of the same name that was dropped, is emptied first.
@@ -30,8 +31,8 @@ def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair) -> str:
     return checkpoint
 
 
-def _definition(relation: Stream | CreateTable | Pair) -> str:
-    if isinstance(relation, Pair):
+def _definition(relation: Stream | CreateTable | Pair | Views) -> str:
+    if isinstance(relation, Pair | Views):
         return "\n".join(map(encode, relation.tables))
     return encode(CreateStream(relation) if isinstance(relation, Stream) else relation)
 

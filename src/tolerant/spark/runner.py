@@ -25,7 +25,7 @@ from tolerant.spark.hosting import Hosted
 from tolerant.spark.java import JavaNotFound
 from tolerant.spark.retention import tidy
 from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Pair, Statement, decode, home_of
-from tolerant.sql.homes import pair_of, tables_of
+from tolerant.sql.homes import Views, is_of_views, pair_of, tables_of
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes, plans, pulls, subscriptions
 from tolerant.transport.common import check_fence
@@ -34,8 +34,9 @@ from tolerant.transport.rows import NO_TIME, REPLIES, clock_batch, unpack
 
 if TYPE_CHECKING:
     from tolerant.spark.pipeline import Pipeline
+    from tolerant.spark.views.pipeline import ViewPipeline
 
-Relation = Stream | CreateTable | Pair
+Relation = Stream | CreateTable | Pair | Views
 """What a pipeline runs for."""
 
 FactoryMaker = Callable[[Relation, int, str], Callable[[int], Hosted]]
@@ -53,12 +54,12 @@ class PipelineFailed(Exception):
 
 @dataclass
 class Running:
-    """A stream's, table's or pair's pipeline while it runs."""
+    """A stream's, table's, pair's or views' pipeline while it runs."""
 
     relation: Relation
     fence: Fence
     checkpoint: str
-    pipeline: Pipeline
+    pipeline: Pipeline | ViewPipeline
 
     def clocks(self, at: int) -> dict[str, pa.RecordBatch]:
         """A clock row of this pipeline for each topic that its rows stand in."""
@@ -69,7 +70,7 @@ def clocks_of(relation: Relation, at: int, epoch: int, checkpoint: str) -> dict[
     """The topics of a relation's rows, and for each a clock row as the others there are."""
     if isinstance(relation, Stream):
         return {f"updates.{relation.name}": clock_batch(at, epoch, checkpoint)}
-    tables = relation.tables if isinstance(relation, Pair) else (relation,)
+    tables = relation.tables if isinstance(relation, Pair | Views) else (relation,)
     return {changes.topic_of(table.name): changes.clock_row(table.columns, at, epoch, checkpoint) for table in tables}
 
 
@@ -214,12 +215,16 @@ class Runner:
                 self._running[name] = self._start(relation)
 
     def _relations(self) -> dict[str, Relation]:
-        """What needs a pipeline: every stream, and the tables and pairs that queries have been asked about."""
+        """What needs a pipeline: every stream, and the tables, pairs and views that queries have been asked about."""
         asked = {home_of(query.select) for query in self._catalogue.queries.values()} | self._running.keys()
         found: dict[str, Relation] = {}
         for home in sorted(asked):
             tables = [self._catalogue.tables[name] for name in tables_of(home) if name in self._catalogue.tables]
-            if len(tables) == len(tables_of(home)) <= 2:
+            if len(tables) < len(tables_of(home)):
+                continue
+            if is_of_views(home):
+                found[home] = Views(tuple(tables))
+            elif len(tables) <= 2:
                 found[home] = pair_of(home, tables) if len(tables) == 2 else tables[0]
         return {**self._catalogue.streams, **found}
 
@@ -236,6 +241,8 @@ class Runner:
         announced = clocks_of(relation, NO_TIME, fence.epoch, checkpoint)
         for topic, row in announced.items():
             self._log.append(topic, row)
+        if isinstance(relation, Views):
+            return Running(relation, fence, checkpoint, self._start_views(relation, fence, checkpoint))
         topics = [QUERIES, *announced]
         if not isinstance(relation, Stream):
             topics.append(subscriptions.topic_of(relation.name))
@@ -263,6 +270,17 @@ class Runner:
             raise PipelineFailed(f"{_what(relation)}: the pipeline could not be started: {reason(error)}") from error
         return Running(relation, fence, checkpoint, pipeline)
 
+    def _start_views(self, views: Views, fence: Fence, checkpoint: str) -> ViewPipeline:
+        from tolerant.spark.session import session
+        from tolerant.spark.views.engine import SparkEngine
+        from tolerant.spark.views.pipeline import ViewPipeline
+
+        spark = session(self._master, mutterings=self._folder.absolute() / "workers.log")
+        folder = self._folder / views.name
+        pipeline = ViewPipeline(lambda: SparkEngine(spark), self._log, views, folder, checkpoint, fence)
+        pipeline.start()
+        return pipeline
+
     # -- health --------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -270,19 +288,30 @@ class Runner:
             raise PipelineFailed(str(self._failure)) from self._failure
         for running in self._running.values():
             what = _what(running.relation)
-            failure = running.pipeline.sink.failure
-            if isinstance(failure, Fenced):
-                raise PipelineFailed(str(failure)) from failure
-            try:
-                ended = not running.pipeline.query.isActive
-                error = failure or (running.pipeline.query.exception() if ended else None)
-            except Exception as gone:
-                raise PipelineFailed(f"{what}: Spark has gone: {reason(gone)}") from gone
+            ended, error = self._health(running, what)
+            if isinstance(error, Fenced):
+                raise PipelineFailed(str(error)) from error
             if ended:
                 raise PipelineFailed(f"{what}: the pipeline failed: {reason(error or 'nobody knows why')}")
 
+    def _health(self, running: Running, what: str) -> tuple[bool, Exception | None]:
+        """Whether a pipeline has ended, and what went wrong."""
+        pipeline = running.pipeline
+        if isinstance(running.relation, Views):
+            return pipeline.ended, pipeline.failure  # type: ignore[union-attr]
+        failure = pipeline.sink.failure  # type: ignore[union-attr]
+        if isinstance(failure, Fenced):
+            return True, failure
+        try:
+            ended = not pipeline.query.isActive  # type: ignore[union-attr]
+            return ended, failure or (pipeline.query.exception() if ended else None)  # type: ignore[union-attr]
+        except Exception as gone:
+            raise PipelineFailed(f"{what}: Spark has gone: {reason(gone)}") from gone
+
 
 def _what(relation: Relation) -> str:
+    if isinstance(relation, Views):
+        return f"views {relation.name}"
     kind = "stream" if isinstance(relation, Stream) else "tables" if isinstance(relation, Pair) else "table"
     return f"{kind} {relation.name}"
 

@@ -1,4 +1,4 @@
-"""Where a query runs: in the pipeline of its stream, of its table, or of its pair of tables."""
+"""Where a query runs: in the pipeline of its stream, of its table, of its pair of tables, or of its views."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from tolerant.sql.statements import AggregateSelect, CreateTable, KeepJoinSelect, Select, relations
+from tolerant.sql.statements import AggregateSelect, CreateTable, KeepJoinSelect, Select, ViewSelect, relations
 
 # No stream or table has these in its name.
 _BETWEEN = "+"
 _GROWING = "~"
+_VIEWS = "@views"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,18 @@ class GrowingPair(Pair):
     between = _GROWING
 
 
+@dataclass(frozen=True)
+class Views:
+    """One or more tables with views over exactly these, in the order of their names: one pipeline serves them all."""
+
+    tables: tuple[CreateTable, ...]
+
+    @property
+    def name(self) -> str:
+        """What its pipeline is called, "lines+orders@views"."""
+        return home_name(tuple(table.name for table in self.tables)) + _VIEWS
+
+
 def home_name(names: tuple[str, ...], between: str = _BETWEEN) -> str:
     """The name of the pipeline for queries over these relations.
 
@@ -55,21 +68,28 @@ def home_name(names: tuple[str, ...], between: str = _BETWEEN) -> str:
 
 
 def home_of(select: Select) -> str:
-    """The name of the stream, table or pair whose pipeline a query runs in: its status, dead letters and subscriptions
-    are under this name.
+    """The name of the stream, table, pair or views whose pipeline a query runs in: its status, dead letters and
+    subscriptions are under this name.
     """
     if isinstance(select, AggregateSelect):
         return select.stream
+    if isinstance(select, ViewSelect):
+        return home_name(relations(select)) + _VIEWS
     return home_name(relations(select), _GROWING if isinstance(select, KeepJoinSelect) else _BETWEEN)
 
 
-def tables_of(home: str) -> tuple[str, ...]:
-    """The names of the tables that a pair's name stands for, or the one name of anything else.
+def is_of_views(home: str) -> bool:
+    """Whether views run there."""
+    return home.endswith(_VIEWS)
 
-    >>> tables_of("lines+orders"), tables_of("lines~orders"), tables_of("stock")
-    (('lines', 'orders'), ('lines', 'orders'), ('stock',))
+
+def tables_of(home: str) -> tuple[str, ...]:
+    """The names of the tables that the name of a pair or of views stands for, or the one name of anything else.
+
+    >>> tables_of("lines+orders"), tables_of("lines~orders"), tables_of("lines+orders@views"), tables_of("stock")
+    (('lines', 'orders'), ('lines', 'orders'), ('lines', 'orders'), ('stock',))
     """
-    return tuple(re.split(r"[+~]", home))
+    return tuple(re.split(r"[+~]", home.removesuffix(_VIEWS)))
 
 
 def pair_of(home: str, tables: Sequence[CreateTable]) -> Pair:

@@ -1,4 +1,4 @@
-"""Views: any select over tables that can be brought up to date in a stated time; `REFRESH WITHIN t`."""
+"""Views: selects over tables that can be brought up to date in a stated time; `REFRESH WITHIN t`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tolerant.sql.kinds.kind import Kind, allow_clauses
 from tolerant.sql.shape import Shape
-from tolerant.sql.statements import Select, ViewSelect
+from tolerant.sql.statements import CreateQuery, Select, ViewSelect
 
 if TYPE_CHECKING:
     from tolerant.sql.catalogue import Catalogue
@@ -23,4 +23,11 @@ def _covers(select: Select, catalogue: Catalogue) -> bool:
     return isinstance(select, ViewSelect)
 
 
-KIND = Kind("views", "views that are brought up to date in a stated time", False, _covers, _recognise)
+def _check(query: CreateQuery, catalogue: Catalogue) -> None:
+    from tolerant.sql.viewing import plan_of  # sqlglot: not before there is a view
+
+    assert isinstance(query.select, ViewSelect)
+    plan_of(query.select.sql, catalogue.tables_of(query))
+
+
+KIND = Kind("views", "views that are brought up to date in a stated time", True, _covers, _recognise, _check)

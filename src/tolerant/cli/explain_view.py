@@ -1,0 +1,81 @@
+"""`tolerant explain VIEW`: what bringing it up to date would take, table by table, against what it promises."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tolerant.cli.reporting import CommandError
+from tolerant.client import standing
+from tolerant.sql import Catalogue, home_of
+from tolerant.sql.statements import ViewSelect
+from tolerant.transport import Log
+
+Figures = dict[str, Any]
+"""What the pipeline said of a view; see `spark.views.pipeline`."""
+
+
+def explain_view(log: Log, name: str) -> Figures | None:
+    """What its pipeline last said of a view; None: it is no view.
+
+    Raises:
+        CommandError: nothing has been said of it yet.
+    """
+    query = standing(log).queries.get(name)
+    if query is None or not isinstance(query.select, ViewSelect):
+        return None
+    found = view_figures(log, home_of(query.select), name)
+    if found is None:
+        raise CommandError(f"no pipeline has said anything about the view {name} yet; is `tolerant run` running?")
+    return found
+
+
+def view_figures(log: Log, home: str, name: str) -> Figures | None:
+    """What the pipeline `home` last said of a view."""
+    found = log.latest(f"status.{home}", f"view/{name}")
+    if found is None:
+        return None
+    figures: Figures = json.loads(found.body)
+    return figures
+
+
+def views_of(catalogue: Catalogue, home: str) -> list[str]:
+    """The views that the pipeline `home` keeps."""
+    queries = catalogue.queries.items()
+    return sorted(name for name, query in queries if isinstance(query.select, ViewSelect) and home_of(query.select) == home)  # fmt: skip
+
+
+def view_line(figures: Figures) -> str:
+    """How a view is, in a line."""
+    pending = ", ".join(f"{table['pending']:,} of {table['table']}" for table in figures["tables"])
+    told = (
+        f"{figures['groups']:,} groups; pending {pending}: {figures['work']:.2f} s of {figures['within']:g} s promised;"
+        f" {figures['pushes']:,} pushes, {figures['refreshes']:,} refreshes, {figures['misses']:,} of them late"
+    )
+    grown = [table["table"] for table in figures["tables"] if table["outgrown"]]
+    return told + (f"; [red]pushing {', '.join(grown)} has come to take longer than is promised[/red]" if grown else "")
+
+
+def show_view(figures: Figures) -> None:
+    """For a person."""
+    console = Console()
+    table = Table("table", "pending", "setup", "a row", "takes now", title=f"{figures['view']}: {figures['within']:g} s")
+    for one in figures["tables"]:
+        takes = one["setup"] + one["slope"] * one["pending"] if one["pending"] else 0.0
+        table.add_row(
+            one["table"] + (" (outgrown)" if one["outgrown"] else ""),
+            f"{one['pending']:,}",
+            f"{one['setup']:.3f} s",
+            f"{1000 * one['slope']:.3g} ms",
+            f"{takes:.3f} s",
+        )
+    console.print(table)
+    console.print(
+        f"Pending work is kept within {figures['limit']:.2f} s ({figures['working_limit']:.2f} s for now)"
+        + (", a tick early: the promise holds also while a push runs." if figures["lead"] else ".")
+        + ("" if figures["lead"] else " Who asks while a push runs waits for that as well.")
+    )
+    console.print(view_line(figures))

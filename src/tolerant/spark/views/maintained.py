@@ -1,0 +1,131 @@
+"""One view as it is kept: which version of each table it has absorbed, its groups, and what pushing does to both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tolerant.spark.views.deltas import DeltaLog, Slice, netted
+from tolerant.sql.viewing import ViewPlan, delta_sql, full_sql, source_names
+from tolerant.views.groups import Groups, Key
+
+Sources = Mapping[str, pa.Table | Slice]
+
+
+class Engine(Protocol):
+    """What runs a view's SQL."""
+
+    def run(self, sql: str, sources: Sources) -> pa.Table:
+        """The result of the SQL over these sources, by the names that it has for them."""
+        ...
+
+
+@dataclass
+class Pushed:
+    """What pushing did: the groups touched, and for each table its changes and the seconds that they took."""
+
+    touched: list[Key] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    recomputed: int = 0
+    """Groups that had to be worked out anew, for an extreme went."""
+
+
+class Maintained:
+    """A view; `logs` has the changes of its tables.
+
+    A push of one table joins its changes with the other tables *as the view has absorbed them*, not as they are: what
+    waits on both sides would else be counted twice or never. Pushing up to a version that was absorbed does nothing.
+    """
+
+    def __init__(self, plan: ViewPlan, logs: Mapping[str, DeltaLog], engine: Engine) -> None:
+        self.plan, self._logs, self._engine = plan, logs, engine
+        self.absorbed = dict.fromkeys(plan.tables, 0)
+        self.groups = Groups(
+            len(plan.keys), len(plan.arguments), plan.summed, plan.extremes, everything=plan.everything
+        )
+
+    def compute(self, versions: Mapping[str, int]) -> Pushed:
+        """Work everything out from the tables at these versions."""
+        begun = time.perf_counter()
+        before = list(self.groups.held)
+        self.absorbed = {table: versions[table] for table in self.plan.tables}
+        self.groups.clear()
+        self.groups.replace((), self._full({}, False))
+        touched = list(dict.fromkeys([*before, *self.groups.held]))
+        return Pushed(touched, seconds={self.plan.tables[0]: time.perf_counter() - begun})
+
+    def push(self, versions: Mapping[str, int]) -> Pushed:
+        """Bring these tables to these versions, one after the other."""
+        done, stale = Pushed(), dict[Key, None]()
+        last = None
+        for table, version in versions.items():
+            if version <= self.absorbed[table]:
+                continue
+            begun = time.perf_counter()
+            rows, result = self._delta(table, self.absorbed[table], version)
+            self.absorbed[table] = version
+            if result is not None:
+                touched, unsure = self.groups.merge(result.to_pydict())
+                done.touched += touched
+                stale |= dict.fromkeys(unsure)
+            done.rows[table], done.seconds[table] = rows, time.perf_counter() - begun
+            last = table
+        if stale and last is not None:
+            begun = time.perf_counter()
+            self.recompute(list(stale))
+            done.recomputed = len(stale)
+            done.seconds[last] += time.perf_counter() - begun
+        done.touched = list(dict.fromkeys(done.touched))
+        return done
+
+    def rehearse(self, table: str, rows: pa.Table) -> float:
+        """How long it takes to push signed rows of a table, seconds; nothing comes of it."""
+        begun = time.perf_counter()
+        self._engine.run(delta_sql(self.plan, table), self._sources(table, rows, self.absorbed[table]))
+        return time.perf_counter() - begun
+
+    def recompute(self, keys: Sequence[Key]) -> None:
+        """Work these groups out anew from what has been absorbed."""
+        columns = {f"k{index}": [key[index] for key in keys] for index in range(len(self.plan.keys))}
+        self.groups.replace(keys, self._full(columns, True))
+
+    def result(self, key: Key) -> list[list[Any]]:
+        """The rows of the view that a group makes: none where it is not there."""
+        if key not in self.groups.held:
+            return []
+        row = [self.groups.value(key, part.kind, part.index) for part in self.plan.outputs]
+        return [row] * (1 if self.plan.grouped else self.groups.held[key].rows)
+
+    def rows(self) -> list[list[Any]]:
+        """All rows of the view, in no order."""
+        return [row for key in self.groups.held for row in self.result(key)]
+
+    def _delta(self, table: str, low: int, high: int) -> tuple[int, pa.Table | None]:
+        changes = self._logs[table].read(low, high, self.plan.columns[table])
+        delta = netted(changes)
+        if not len(delta):
+            return len(changes), None
+        return len(changes), self._engine.run(delta_sql(self.plan, table), self._sources(table, delta, high))
+
+    def _sources(self, table: str, delta: pa.Table, high: int) -> dict[str, pa.Table | Slice]:
+        found: dict[str, pa.Table | Slice] = {}
+        for name, (of, which) in source_names(self.plan, table).items():
+            found[name] = delta if which == "delta" else self._held(of, high if which == "after" else self.absorbed[of])
+        return found
+
+    def _held(self, table: str, version: int) -> Slice:
+        return self._logs[table].slice(0, version, self.plan.columns[table])
+
+    def _full(self, stale: Mapping[str, list[Any]], only: bool) -> Mapping[str, Sequence[Any]]:
+        sources: dict[str, pa.Table | Slice] = {
+            f"h{index}": self._held(table, self.absorbed[table]) for index, table in enumerate(self.plan.tables)
+        }
+        if only and stale:
+            sources["stale"] = pa.table(dict(stale))
+        found: dict[str, list[Any]] = self._engine.run(full_sql(self.plan, only), sources).to_pydict()
+        return found

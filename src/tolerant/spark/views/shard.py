@@ -1,0 +1,138 @@
+"""What a pipeline of views takes from the log: its tables' changes in the order in which they apply, statements and
+requests. It says nothing of rows: their changes are handed to the pipeline, for its delta logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.relations import Changes
+from tolerant.spark.hosting import Output
+from tolerant.spark.intake import DeadRow
+from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side
+from tolerant.sql import CreateQuery, Drop, Statement
+from tolerant.sql.homes import Views
+from tolerant.sql.statements import ViewSelect
+from tolerant.transport.log import Entry
+from tolerant.transport.rows import unpack
+from tolerant.transport.views import REQUESTS, requests_topic
+
+
+@dataclass(frozen=True)
+class Request:
+    """Somebody asks for a view."""
+
+    view: str
+    request: str
+
+
+@dataclass(frozen=True)
+class Applied:
+    """Changes that a table has just taken; `steps` are their versions."""
+
+    table: str
+    changes: Changes
+    steps: Integers
+
+
+class Standing:
+    """A view as its shard knows it: that it is there."""
+
+    tally = "pushes"
+
+    def __len__(self) -> int:
+        return 0
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """There are no subscriptions.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("views have no parameters")
+
+    def figures(self) -> dict[str, int]:
+        """None."""
+        return {}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """None."""
+        return {}
+
+
+class ViewShard(RowsShard[Standing]):
+    """See the module. What was taken and not yet been dealt with is in `applied`, `statements`, `replies` and
+    `requests`, for the pipeline to empty.
+    """
+
+    def __init__(self, views: Views) -> None:
+        super().__init__(views.name, [Side(table) for table in views.tables])
+        self._topic = requests_topic(views.name)
+        self.applied: list[Applied] = []
+        self.statements: list[Statement] = []
+        self.replies: list[dict[str, object]] = []
+        self.requests: list[Request] = []
+
+    @property
+    def steps(self) -> int:
+        """How many changes have applied, over all tables: the newest version."""
+        return self._steps
+
+    @property
+    def queries(self) -> dict[str, CreateQuery]:
+        """The views that there are."""
+        return {name: self._catalogue.queries[name] for name in self._queries}
+
+    def take(self, batch: Sequence[Entry]) -> list[Output]:
+        """See `RowsShard.take`."""
+        outputs: list[Output] = []
+        own: list[Entry] = []
+        for entry in batch:
+            if entry.topic == self._topic:
+                self._ask(entry.payload)
+            else:
+                own.append(entry)
+        outputs += super().take(own)
+        return outputs
+
+    def _is_hosted(self, query: CreateQuery) -> bool:
+        return isinstance(query.select, ViewSelect)
+
+    def _make(self, query: CreateQuery, state: Arrays | None) -> Standing:
+        return Standing()
+
+    def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
+        for side, changes, of in zip(self._sides, effects, steps, strict=True):
+            if len(changes):
+                self.applied.append(Applied(side.table.name, changes, of))
+
+    def _carry_out(self, statement: Statement) -> None:
+        super()._carry_out(statement)
+        if isinstance(statement, CreateQuery | Drop):
+            self.statements.append(statement)
+
+    def _forget(self, side: Side) -> None:
+        super()._forget(side)
+        _, gone, steps = self._changed[-1]
+        if len(gone):
+            self.applied.append(Applied(side.table.name, gone, steps))
+
+    def _say(self) -> list[Output]:
+        self._changed = []
+        self.replies += self._replies
+        self._replies = []
+        return super()._say()
+
+    def _ask(self, payload: bytes) -> None:
+        try:
+            batch = unpack(payload)
+            if not batch.schema.equals(REQUESTS):
+                raise ValueError(f"columns must be {REQUESTS.names}, got {batch.schema.names}")
+            self.requests += [Request(row["view"], row["request"]) for row in batch.to_pylist()]
+        except ValueError as error:
+            self._dead.append(DeadRow(f"a request cannot be read: {error}", payload=payload[:4096]))

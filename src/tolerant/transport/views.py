@@ -1,0 +1,99 @@
+"""What goes to and fro about views: requests, pushes, the rows of a view and their changes.
+
+`refreshes.<home>`: somebody asks for a view. `pushes.<view>`: what was pushed, and how long it took. A refresh is said
+in one transaction with what it changed: in `answers.<view>` the rows that went and came since the last one, in the
+compacted topic `current.<view>` the view itself, a key a group, and under the key `HEADER` its columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from tolerant.transport.changes import ARROW, DELETE, INSERT
+from tolerant.transport.log import Log
+from tolerant.transport.rows import unpack
+
+REQUESTS = pa.schema(
+    [
+        ("view", pa.string()),
+        ("request", pa.string()),  # chosen by the sender; the row in `pushes.<view>` repeats it
+        ("at", pa.int64()),  # the sender's wall clock, microseconds
+    ]
+)
+"""Rows of `refreshes.<home>`."""
+
+PUSHES = pa.schema(
+    [
+        ("kind", pa.string()),  # create push refresh
+        ("request", pa.string()),  # empty unless somebody asked
+        ("at", pa.int64()),  # event time: everything up to it has been seen
+        ("tables", pa.list_(pa.string())),  # those that were pushed, in order
+        ("rows", pa.list_(pa.int64())),  # changes of each
+        ("seconds", pa.list_(pa.float64())),  # that each took
+        ("took", pa.float64()),  # seconds from taking the request to the commit
+        ("predicted", pa.float64()),  # seconds, by the costs fitted before
+        ("within", pa.float64()),  # seconds promised
+        ("recomputed", pa.int64()),  # groups worked out anew, for an extreme went
+    ]
+)
+"""Rows of `pushes.<view>`."""
+
+HEADER = ""
+"""The key of `current.<view>` under which its columns are; all others are JSON lists."""
+
+Columns = Sequence[tuple[str, str]]
+"""Names and SQL types of a view's columns."""
+
+
+def requests_topic(home: str) -> str:
+    """The topic of requests for the views of a home."""
+    return f"refreshes.{home}"
+
+
+def pushes_topic(view: str) -> str:
+    """The topic of a view's pushes."""
+    return f"pushes.{view}"
+
+
+def view_topic(view: str) -> str:
+    """The compacted topic of a view's rows."""
+    return f"current.{view}"
+
+
+def group_text(key: Sequence[Any]) -> str:
+    """A group's key as text."""
+    return json.dumps(list(key), separators=(",", ":"), ensure_ascii=False)
+
+
+def changed_rows(columns: Columns, gone: Sequence[Sequence[Any]], come: Sequence[Sequence[Any]], at: int, step: int) -> pa.RecordBatch:  # fmt: skip
+    """Rows of a view that went and that came, as rows of `answers.<view>`."""
+    rows = [*gone, *come]
+    size = len(rows)
+    common = [
+        pa.array([DELETE] * len(gone) + [INSERT] * len(come), pa.string()),
+        pa.array([at] * size, pa.int64()),
+        pa.array([step] * size, pa.int64()),
+    ]
+    own = [pa.array([row[index] for row in rows], ARROW[type_]) for index, (_, type_) in enumerate(columns)]
+    names = ["kind", "at", "step", *(f"row.{name}" for name, _ in columns)]
+    return pa.record_batch([*common, *own], names=names)
+
+
+def read_view(log: Log, view: str) -> tuple[dict[str, Any], dict[str, list[list[Any]]]]:
+    """The header of a view (columns, at, step; empty before it was worked out), and its rows by group."""
+    header: dict[str, Any] = {}
+    found: dict[str, list[list[Any]]] = {}
+    for entry in log.read(view_topic(view)):
+        batch = unpack(entry.payload)
+        for key, body in zip(batch.column("key").to_pylist(), batch.column("body").to_pylist(), strict=True):
+            if key == HEADER:
+                header = json.loads(body) if body else {}
+            elif body is None:
+                found.pop(key, None)
+            else:
+                found[key] = json.loads(body)
+    return header, found
