@@ -132,6 +132,7 @@ def create(name, refresh="5 s"):
 @pytest.fixture(autouse=True)
 def quick_costs(monkeypatch):
     """Costs that do not depend on the machine: tables in their order cost 0.4 s, 0.8 s, and little a row."""
+
     def measured(self, table, log):
         setup = 0.4 * (1 + self.tables.index(table))
         return live.Measured(live.SIZES, [setup + 0.0001 * size for size in live.SIZES])
@@ -299,5 +300,3 @@ def test_costs_that_have_outgrown_the_promise_are_told(tmp_path):
         for size in live.SIZES:
             kept.scheduler.pushed(1, size, 3.0)
     assert [table["outgrown"] for table in kept.costs()] == [False, True]
-
-

@@ -49,6 +49,7 @@ def recomputed(sql, tables, rows):
 
 def same_rows(found, expected):
     """Whether two bags of rows are equal, numbers to the rounding of their sums."""
+
     def key(row):
         return [(value is None, str(type(value)), round(value, 6) if isinstance(value, float) else value or 0)
                 for value in row]  # fmt: skip

@@ -44,8 +44,8 @@ def view_figures(log: Log, home: str, name: str) -> Figures | None:
 
 def views_of(catalogue: Catalogue, home: str) -> list[str]:
     """The views that the pipeline `home` keeps."""
-    queries = catalogue.queries.items()
-    return sorted(name for name, query in queries if isinstance(query.select, ViewSelect) and home_of(query.select) == home)  # fmt: skip
+    views = {name: query.select for name, query in catalogue.queries.items() if isinstance(query.select, ViewSelect)}
+    return sorted(name for name, select in views.items() if home_of(select) == home)
 
 
 def view_line(figures: Figures) -> str:
@@ -62,7 +62,9 @@ def view_line(figures: Figures) -> str:
 def show_view(figures: Figures) -> None:
     """For a person."""
     console = Console()
-    table = Table("table", "pending", "setup", "a row", "takes now", title=f"{figures['view']}: {figures['within']:g} s")
+    table = Table(
+        "table", "pending", "setup", "a row", "takes now", title=f"{figures['view']}: {figures['within']:g} s"
+    )
     for one in figures["tables"]:
         takes = one["setup"] + one["slope"] * one["pending"] if one["pending"] else 0.0
         table.add_row(

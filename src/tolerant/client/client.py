@@ -146,7 +146,7 @@ class Client:
         """
         found = refresh(self.log, view, timeout)
         if found is None:
-            raise NotAnswered(f"the view {view} was not brought up to date in {timeout:g} s: is `tolerant run` running?")
+            raise NotAnswered(f"view {view} was not brought up to date in {timeout:g} s: is `tolerant run` running?")
         return found
 
     def view(self, view: str) -> ViewRows | None:

@@ -74,9 +74,7 @@ def refresh(log: Log, view: str, timeout: float) -> Refreshed | None:
         raise StatementError(f"there is no view {view}; there are: {', '.join(known) or 'none'}")
     begun, request = time.monotonic(), uuid.uuid4().hex
     row = {"view": view, "request": request, "at": time.time_ns() // 1000}
-    position = log.append(
-        requests_topic(home_of(query.select)), pa.RecordBatch.from_pylist([row], schema=REQUESTS)
-    )
+    position = log.append(requests_topic(home_of(query.select)), pa.RecordBatch.from_pylist([row], schema=REQUESTS))
     while time.monotonic() < begun + timeout:
         for entry in log.read(pushes_topic(view), position):
             position = entry.position

@@ -19,6 +19,7 @@ from tolerant.sql.statements import (
     RangeSelect,
     Subscribe,
     Unsubscribe,
+    ViewSelect,
 )
 from tolerant.sql.types import comparable, is_value
 from tolerant.streams import KeyPart
@@ -33,7 +34,8 @@ Tables: TypeAlias = CreateTable | Sequence[CreateTable]
 
 
 def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
-    """The ranges that a query selects by; of a band join the range of the difference, of a join that keeps rows none.
+    """The ranges that a query selects by; of a band join the range of the difference, of a join that keeps rows and of
+    a view none.
 
     Raises:
         StatementError: it selects by something else.
@@ -47,7 +49,7 @@ def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
             return (one, other)
         case BandJoinSelect(left, right, (a, b), low, high):
             return (Range(f"{right}.{b} - {left}.{a}", low, high),)
-        case KeepJoinSelect():
+        case KeepJoinSelect() | ViewSelect():
             return ()
     raise StatementError(f"query {query.name} does not select by a range")
 
@@ -72,7 +74,7 @@ def _range_types(query: CreateQuery, tables: Tables) -> list[str | None]:
             return [held[left].type_of(one.column), held[right].type_of(other.column)]
         case BandJoinSelect():
             return ["DOUBLE"]
-        case KeepJoinSelect():
+        case KeepJoinSelect() | ViewSelect():
             return []
     (table,) = held.values()
     return [table.type_of(part.column) for part in ranges_of(query)]

@@ -191,9 +191,7 @@ class _Reading:
                 raise _later("FROM anything but tables", "FROM")
         if len(sources) > MOST_TABLES:
             raise StatementError(f"a view is over {MOST_TABLES} tables at most, found {len(sources)}", about=("FROM",))
-        return tuple(
-            (self._quoted(source.alias_or_name), self._tables[source.name.lower()].name) for source in sources
-        )
+        return tuple((self._quoted(source.alias_or_name), self._tables[source.name.lower()].name) for source in sources)
 
     def _conditions(self) -> tuple[str, ...]:
         found = [join.args["on"] for join in self._tree.args.get("joins") or [] if join.args.get("on")]
@@ -215,11 +213,12 @@ class _Reading:
         """What the columns are called: as the statement says, by the column, or by what they are."""
         star = any(output.is_star for output in self._written.expressions)
         written = [None] * len(self._tree.expressions) if star else self._written.expressions
-        names = [self._name(one, found) for one, found in zip(written, self._tree.expressions, strict=True)]
-        columns = [output.unalias() for output in self._tree.expressions]
+        pairs = list(zip(written, self._tree.expressions, strict=True))
+        names = [self._name(one, found) for one, found in pairs]
+        plain = [None if one is not None and one.alias else found.unalias() for one, found in pairs]
         names = [
             f"{column.table}.{name}" if names.count(name) > 1 and isinstance(column, exp.Column) else name
-            for name, column in zip(names, columns, strict=True)
+            for name, column in zip(names, plain, strict=True)
         ]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

@@ -69,7 +69,9 @@ def group_text(key: Sequence[Any]) -> str:
     return json.dumps(list(key), separators=(",", ":"), ensure_ascii=False)
 
 
-def changed_rows(columns: Columns, gone: Sequence[Sequence[Any]], come: Sequence[Sequence[Any]], at: int, step: int) -> pa.RecordBatch:  # fmt: skip
+def changed_rows(
+    columns: Columns, gone: Sequence[Sequence[Any]], come: Sequence[Sequence[Any]], at: int, step: int
+) -> pa.RecordBatch:
     """Rows of a view that went and that came, as rows of `answers.<view>`."""
     rows = [*gone, *come]
     size = len(rows)

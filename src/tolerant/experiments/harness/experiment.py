@@ -37,7 +37,8 @@ class Experiment:
     """A figure or table of a seed, to be run again.
 
     `grid(quick)` gives the parameter sets; `measure(parameters)` the rows of one set, a pure function that runs on
-    a Spark worker; `judge(rows)` compares all rows with the claim.
+    a Spark worker; `judge(rows)` compares all rows with the claim. `in_driver`: what is measured is Spark itself, so
+    that `measure` runs where the active session is, one set after the other.
     """
 
     figure: str
@@ -46,3 +47,4 @@ class Experiment:
     measure: Callable[[Mapping[str, float | int | str]], Sequence[Row]]
     judge: Callable[[Sequence[Row]], Verdict]
     chart: Chart
+    in_driver: bool = False

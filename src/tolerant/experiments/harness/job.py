@@ -31,7 +31,7 @@ def run(
     experiment = load(name)
     grid = list(experiment.grid(quick))
     start = time.perf_counter()
-    rows = _measure(spark, name, grid, progress)
+    rows = (_one_by_one if experiment.in_driver else _measure)(spark, name, grid, progress)
     return Result(
         name=name,
         experiment=experiment,
@@ -40,6 +40,16 @@ def run(
         verdict=experiment.judge(rows),
         seconds=time.perf_counter() - start,
     )
+
+
+def _one_by_one(spark: SparkSession, name: str, grid: list[Row], progress: Progress) -> list[Row]:
+    """In the driver, where the session is the active one."""
+    measure, rows = load(name).measure, list[Row]()
+    for number, parameters in enumerate(grid):
+        progress(number, len(grid))
+        rows += [dict(row) for row in measure(parameters)]
+    progress(len(grid), len(grid))
+    return rows
 
 
 def _measure(spark: SparkSession, name: str, grid: list[Row], progress: Progress) -> list[Row]:

@@ -28,7 +28,6 @@ MOST_FILES = 12
 """More small files than this are made one."""
 
 
-
 @dataclass(frozen=True)
 class Slice:
     """The changes of a table after version `low` up to `high`, in these files; `columns` has those that are wanted."""
@@ -78,8 +77,12 @@ class DeltaLog:
         """Take changes in their order; those that stand in a file already are left out."""
         new = steps > self.flushed
         if new.any():
-            self._waiting.append(signed_rows(self.columns, changes.take(new), steps[new]))
-            self.last = max(self.last, int(steps[-1]))
+            self.add(signed_rows(self.columns, changes.take(new), steps[new]))
+
+    def add(self, rows: pa.Table) -> None:
+        """Take signed rows in the order of their versions, which come after all before."""
+        self._waiting.append(rows)
+        self.last = rows.column(VERSION)[-1].as_py()
 
     def flush(self) -> None:
         """Write what waits; it survives a crash when this returns."""

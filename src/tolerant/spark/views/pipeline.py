@@ -238,9 +238,7 @@ class ViewPipeline:
         columns = [(part.name, type_) for part, type_ in zip(plan.outputs, types, strict=True)]
         return LiveView(query.name, view, columns, query.select.refresh)
 
-    def _refuse(
-        self, query: CreateQuery, reason: str, replies: list[dict[str, object]], outputs: list[Output]
-    ) -> None:
+    def _refuse(self, query: CreateQuery, reason: str, replies: list[dict[str, object]], outputs: list[Output]) -> None:
         """Take a view back that cannot be kept: for all who read the log it is dropped."""
         for reply in replies:
             if reply["key"] == query.name and reply["accepted"]:
@@ -293,10 +291,9 @@ class ViewPipeline:
     ) -> None:
         number, at = self._version(), self._shard.horizon or 0
         held = live.view.groups.held
-        groups = [
-            (f"{live.name}/{group_text(key)}", number, json.dumps(group_body(held[key])).encode() if key in held else None)
-            for key in done.touched
-        ]  # fmt: skip
+        bodies = [json.dumps(group_body(held[key])).encode() if key in held else None for key in done.touched]
+        names = [f"{live.name}/{group_text(key)}" for key in done.touched]
+        groups = [(name, number, body) for name, body in zip(names, bodies, strict=True)]
         if groups:
             outputs.append(Output(self._groups, pack(compacted(groups))))
         if kind != "push":
