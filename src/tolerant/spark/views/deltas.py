@@ -30,12 +30,17 @@ MOST_FILES = 12
 
 @dataclass(frozen=True)
 class Slice:
-    """The changes of a table after version `low` up to `high`, in these files; `columns` has those that are wanted."""
+    """The changes of a table after version `low` up to `high`, in these files; `columns` has those that are wanted.
+
+    `whole`: the files have nothing else. Then nothing need be compared with the versions, which are others each time:
+    Spark would compile the same program anew for every push.
+    """
 
     files: tuple[Path, ...]
     low: int
     high: int
     columns: tuple[Column, ...]
+    whole: bool = False
 
 
 def signed_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -93,8 +98,10 @@ class DeltaLog:
 
     def slice(self, low: int, high: int, names: Sequence[str]) -> Slice:
         """The changes after `low` up to `high`, which must have been flushed."""
-        files = tuple(path for first, last, path in self._files if last > low and first < high)
-        return Slice(files, low, high, tuple(column for column in self.columns if column.name in names))
+        found = [(first, last, path) for first, last, path in self._files if last > low and first < high]
+        whole = all(first >= low and last <= high for first, last, _ in found)
+        columns = tuple(column for column in self.columns if column.name in names)
+        return Slice(tuple(path for _, _, path in found), low, high, columns, whole)
 
     def read(self, low: int, high: int, names: Sequence[str]) -> pa.Table:
         """The same as a table."""

@@ -17,7 +17,8 @@ from tolerant.sql.viewing import WEIGHT
 
 _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "true",
+    # A push is one small join: planning it stage by stage costs more than it can save.
+    "spark.sql.adaptive.enabled": "false",
     # A view must not stop for one row: what cannot be worked out is NULL, as the rows of tables can be anything.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -75,9 +76,12 @@ class SparkEngine:
 
     def _sliced(self, source: Slice) -> DataFrame:
         own = ", ".join(f"`{column.name}` {column.type}" for column in source.columns)
-        schema = f"{VERSION} BIGINT, {WEIGHT} BIGINT" + (f", {own}" if own else "")
+        schema = f"{WEIGHT} BIGINT" + (f", {own}" if own else "")
         if not source.files:
             return self.spark.createDataFrame([], schema)
-        frame = self.spark.read.schema(schema).parquet(*map(str, source.files))
+        paths = [str(path) for path in source.files]
+        if source.whole:
+            return self.spark.read.schema(schema).parquet(*paths)
         version = F.col(VERSION)
+        frame = self.spark.read.schema(f"{VERSION} BIGINT, {schema}").parquet(*paths)
         return frame.where((version > source.low) & (version <= source.high)).drop(VERSION)
