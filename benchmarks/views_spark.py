@@ -36,6 +36,7 @@ class Way:
         self.pushes, self.seconds, self.pulls = [0, 0], 0.0, []
 
     def tick(self, counts: tuple[int, int], asked: bool) -> None:
+        """Changes come; what is due is pushed; somebody may ask."""
         for table, count in zip(CHANGING, counts, strict=True):
             self.joins.change(table, count)
         self._push(self.scheduler.arrive(counts))
@@ -53,6 +54,7 @@ class Way:
         return took
 
     def result(self) -> dict[str, object]:
+        """What it spent, and how its pulls went."""
         late = [took for took in self.pulls if took > self.limit]
         return {
             "seconds": round(self.seconds, 2),
