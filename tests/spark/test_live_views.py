@@ -17,7 +17,7 @@ from tolerant.sql import render
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-HOME = "demand+supply~views"
+HOME = "demand+supply@views"
 ASKED = ("grouped",)
 
 
