@@ -6,11 +6,14 @@ The machine code is kept on disk, and a pipeline's first answer does not wait fo
 
 from __future__ import annotations
 
+import numpy as np
+
 from tolerant.client import missing, read, send, standing
 from tolerant.demo.sources import time_of
 from tolerant.demo.sums import aggregates, simulated
 from tolerant.demo.traffic import STREAM, Shape, generate, statements
 from tolerant.edge import Source, Table
+from tolerant.retention import Keeper
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.spark.kinds.pairs import PairShard
 from tolerant.sql import CreateQuery, Pair, parse_many
@@ -35,6 +38,7 @@ def warm(shape: Shape | None = None) -> None:
     for policy in ("exact", "uniform", "adaptive", "predictive"):
         simulated(policy, policy, trace, asked, shape.period)
     _join()
+    _keep()
 
 
 def _play(log: Log, stream: Stream, trace: Trace, queries: str) -> None:
@@ -78,6 +82,16 @@ def _join() -> None:
     shard = PairShard(pair)
     shard.take(log.read(["queries", *(topic_of(table.name) for table in pair.tables)]))
     PairShard(pair).restore(shard.snapshot(), [])
+
+
+def _keep() -> None:
+    """Rows whose keys rise, wander and stand still, with room for a few."""
+    rng, line = np.random.default_rng(0), np.arange(300)
+    for keys in (line, rng.integers(-2, 3, 300).cumsum(), rng.integers(0, 5, 300)):
+        keeper = Keeper(10)
+        values = np.stack([keys, keys - rng.integers(0, 4, 300)], axis=1).ravel()
+        keeper.take(np.arange(600), np.arange(600) % 2, values)
+        Keeper.load(*keeper.state())
 
 
 def _say(log: Log, text: str) -> None:
