@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from tolerant.experiments import views_ensemble, views_fig21, views_fig26, views_fig27
+from tolerant.experiments import views_ensemble, views_fig21, views_fig24, views_fig25, views_fig26, views_fig27
+from tolerant.experiments.workloads import delta_joins
 from tolerant.experiments.workloads.changes import uneven_changes
 
 
@@ -83,3 +84,42 @@ def test_the_ensemble_judges_ample_limits_alone():
 def test_the_ensemble_measures():
     rows = views_ensemble.measure({"limit": "ample", "seed": 3})
     assert all(row["ratio"] >= 1 - 1e-9 and not row["broken"] and row["proved"] for row in rows)
+
+
+def rows_24(slope):
+    return [
+        {"table": table, "changes": size, "seconds": 0.5 + slope * size}
+        for table in ("partsupp", "supplier")
+        for size in (1, 200, 400)
+    ]
+
+
+def test_figure_2_4_judges_whether_batches_pay():
+    verdict = views_fig24.judge(rows_24(0.0001))
+    assert verdict.came_out
+    assert "partsupp 0.50 s + 0.10 ms a change (400 at once 0.54 s)" in verdict.finding
+    assert not views_fig24.judge(rows_24(0.4)).came_out
+
+
+def rows_25(off):
+    return [
+        {"method": method, "how": how, "seconds": seconds, "actions": 3}
+        for method in views_fig25.METHODS
+        for how, seconds in (("by the model", 10.0), ("carried out", 10.0 * off))
+    ]
+
+
+def test_figure_2_5_judges_the_model_by_what_plans_took():
+    assert views_fig25.judge(rows_25(1.1)).came_out
+    assert not views_fig25.judge(rows_25(1.3)).came_out
+
+
+def test_tables_are_drawn_by_the_rules_of_tpc_h(tmp_path, monkeypatch):
+    monkeypatch.setattr(delta_joins.shutil, "which", lambda name: None)
+    tables = delta_joins.tpch(0.01, tmp_path)
+    assert {name: len(next(iter(columns.values()))) for name, columns in tables.items()} == {
+        "partsupp": 8000, "supplier": 100, "nation": 25, "region": 5,
+    }  # fmt: skip
+    pairs = set(zip(tables["partsupp"]["ps_partkey"].tolist(), tables["partsupp"]["ps_suppkey"].tolist(), strict=True))
+    assert len(pairs) == 8000
+    assert set(tables["partsupp"]["ps_suppkey"]) == set(tables["supplier"]["s_suppkey"])
