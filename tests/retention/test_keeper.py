@@ -97,6 +97,19 @@ def test_frequencies_of_some_values_only():
     assert again.limit == 300
 
 
+@pytest.mark.parametrize("widest", [2**20, 2**40, 2**62])
+def test_values_may_be_far_apart(widest):
+    """Codes of texts, say: no model of them needs more memory than there is."""
+    rng = np.random.default_rng(3)
+    chosen = rng.integers(-widest, widest + 1, 40)
+    values = chosen[rng.integers(0, 40, 1200)]
+    keeper = Keeper(20)
+    held, new = keeper.take(np.arange(1200), np.arange(1200) % 2, values)
+    assert (values[held] == values[new]).all()
+    assert len(held) > 600
+    assert len(keeper) == 20
+
+
 @pytest.mark.soak
 def test_what_is_kept_takes_the_same_room_however_long_it_runs():
     rng, n = np.random.default_rng(2), 20_000

@@ -15,6 +15,9 @@ from tolerant.retention.noise import NormalNoise, UniformNoise
 _UNLIKELY = 1e-12
 """A value that a model holds for impossible costs ln of this: one outlier is not the end of a model."""
 
+_WIDEST, _STEEPEST = 2**16, 2**40
+"""No trend has more noise, or rises faster a tick: tables of its noise would fill the memory, and codes have no trend."""
+
 _SNAP = 3.0
 """A slope within this many standard errors of a whole number is that number."""
 
@@ -91,7 +94,10 @@ def fit_reverting(values: Integers) -> tuple[AR1, bool]:
 
 
 def fit_trend(ticks: Integers, values: Integers) -> Trend | None:
-    """A line by least squares; around it normal noise, or uniform if that explains it better. None: all one tick."""
+    """A line by least squares; around it normal noise, or uniform if that explains it better.
+
+    None: all one tick, or values so far apart that a line says nothing.
+    """
     t, x = ticks.astype(np.float64), values.astype(np.float64)
     centred = t - t.mean()
     spread = float(centred @ centred)
@@ -99,6 +105,8 @@ def fit_trend(ticks: Integers, values: Integers) -> Trend | None:
         return None
     slope = float(centred @ (x - x.mean())) / spread
     errors = x - x.mean() - slope * centred
+    if np.abs(errors).max() > _WIDEST or abs(slope) > _STEEPEST:
+        return None
     error = math.sqrt(float(errors @ errors) / max(len(t) - 2, 1) / spread)
     if abs(slope - round(slope)) <= _SNAP * error + 1e-9:
         slope = float(round(slope))
