@@ -16,7 +16,7 @@ _UNLIKELY = 1e-12
 """A value that a model holds for impossible costs ln of this: one outlier is not the end of a model."""
 
 _WIDEST, _STEEPEST = 2**16, 2**40
-"""No trend has more noise, or rises faster a tick: tables of its noise would fill the memory, and codes have no trend."""
+"""No trend has more noise or rises faster a tick: tables of its noise would fill the memory; codes have no trend."""
 
 _SNAP = 3.0
 """A slope within this many standard errors of a whole number is that number."""
