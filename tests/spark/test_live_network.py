@@ -133,10 +133,9 @@ def test_plans_answers_and_deaths(live: Live) -> None:
     assert sum(part["within"] for part in plans[0]["parts"]) <= 5 + 1e-9
     explained = json.loads(live.tolerant("explain", "folio", "--json").stdout)
     assert {one["item"] for one in explained["items"]} == set(ITEMS)
-    for command in (("status",), ("explain", "folio"), ("watch", "folio", "--for", "1")):
-        done = live.tolerant(*command)
-        assert done.returncode == 0, done.stderr
-    live.wait_settled("folio")
+    done = live.tolerant("status")
+    assert done.returncode == 0, done.stderr
+    assert "folio" in done.stdout
     for process in list(live.sources.values()):
         live.kill(process)
     excused.append((min(through(live, name) for name in ("north", "south", "west")), 2**62))
