@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--ticks", type=int, default=100)
     parser.add_argument("--pulls", type=float, default=0.5, help="the chance that somebody asks, a tick")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--for", dest="seconds", type=float, default=1e9, help="end the ticks after so many seconds")
     arguments = parser.parse_args()
     spark = session("local[2]", app="views")
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +89,9 @@ def main() -> None:
             method: Way(one, costs, limit, method) for method, one in zip(("naive", "forecast"), joins, strict=True)
         }
         rng = np.random.default_rng(7)
-        for _ in range(arguments.ticks):
+        ticks, end = 0, time.monotonic() + arguments.seconds
+        while ticks < arguments.ticks and time.monotonic() < end:
+            ticks += 1
             asked = bool(rng.random() < arguments.pulls)
             for way in ways.values():
                 way.tick((1, 1), asked)
@@ -98,7 +102,7 @@ def main() -> None:
     spark.stop()
     fitted = {table: {"setup": round(line.setup, 3), "ms_a_change": round(1000 * line.slope, 3)}
               for table, line in zip(CHANGING, lines, strict=True)}  # fmt: skip
-    print(json.dumps({"scale": arguments.scale, "ticks": arguments.ticks, "fitted": fitted, "limit": round(limit, 3),
+    print(json.dumps({"scale": arguments.scale, "ticks": ticks, "fitted": fitted, "limit": round(limit, 3),
                       "ratio": round(ratio, 2), **found}, indent=2))  # fmt: skip
 
 

@@ -159,7 +159,7 @@ STEPS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(STEPS, min_size=5, max_size=40), st.sampled_from(["grouped", "joined", "all"]))
 def test_a_refreshed_view_is_right_whatever_was_pushed_before_and_through_crashes(steps, name):
     with tempfile.TemporaryDirectory() as folder:

@@ -123,7 +123,7 @@ STEPS = st.one_of(
 
 
 @pytest.mark.parametrize("name", VIEWS)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.lists(STEPS, min_size=5, max_size=40))
 def test_a_view_is_what_a_full_recomputation_says_after_any_changes_and_pushes(name, steps):
     with tempfile.TemporaryDirectory() as folder:

@@ -60,6 +60,12 @@ class LiveView:
         """Time pushes of a few sizes for each table, of rows that it has; the first push of each is for practice."""
         return [self._measured(table, logs[table]) for table in self.tables]
 
+    def practise(self, logs: Mapping[str, DeltaLog]) -> None:
+        """Push a row of each table for practice: a Spark that has just started is slow the first time."""
+        for table in self.tables:
+            held = logs[table].read(0, self.view.absorbed[table], self.view.plan.columns[table])
+            self.view.rehearse(table, _sample(held.drop_columns([VERSION]), 1))
+
     def _measured(self, table: str, log: DeltaLog) -> Measured:
         held = log.read(0, self.view.absorbed[table], self.view.plan.columns[table]).drop_columns([VERSION])
         self.view.rehearse(table, _sample(held, 1))

@@ -397,6 +397,7 @@ class ViewPipeline:
         if live.view.plan.everything and not live.view.groups.held:
             live.view.groups.clear()
         live.resume(kept, self._logs)
+        live.practise(self._logs)
         live.ticked = (self._shard.horizon or 0) // live.tick
         live.said = {tuple(json.loads(key)): rows for key, rows in read_view(self._log, query.name)[1].items()}
         live.dirty = dict.fromkeys([*live.view.groups.held, *live.said])
