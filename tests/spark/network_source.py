@@ -26,4 +26,5 @@ def main() -> None:
             time.sleep(0.1)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -53,7 +53,7 @@ def takes_each_step_for_a_transaction(whole, size):
 @pytest.mark.parametrize(
     ("owner", "name", "mistake"),
     [
-        (Relation, "_unheard", takes_everything_as_new),
+        (Relation, "unheard", takes_everything_as_new),
         (ResultListener, "offer", hears_everything),
         (Waiting, "release", waits_for_nobody),
         (joins, "in_parts", takes_each_step_for_a_transaction),

@@ -67,7 +67,7 @@ def never_lets_go(self, channels):
 @pytest.mark.parametrize(
     ("owner", "name", "mistake"),
     [
-        (Relation, "_unheard", takes_everything_as_new),
+        (Relation, "unheard", takes_everything_as_new),
         (Listener, "is_news", hears_everything),
         (Waiting, "release", waits_for_nobody),
         (Extreme, "take", hears_no_exposed_row),
