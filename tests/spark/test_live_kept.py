@@ -15,7 +15,7 @@ from tolerant.spark.kinds.growing import GrowingShard
 from tolerant.sql import GrowingPair, render
 from tolerant.transport.rows import unpack
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tolerant.client import Client
 from tolerant.edge import Table
 from tolerant.sql import render
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
 NAMES = ("lowest", "mean", "names")
 
