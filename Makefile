@@ -1,9 +1,9 @@
 # `make` says what there is. PYTHON=/path/to/python3 chooses the interpreter of the virtual environment.
 BIN := .venv/bin
 TESTS ?= tests src
-# Three workers for two cores: tests of running pipelines mostly wait. A file's tests stay together, so that a file pays for one
+# Two workers fit two cores beside the JVMs that they start. A file's tests stay together, so that a file pays for one
 # session.
-PYTEST := MPLBACKEND=Agg $(BIN)/python -m pytest -n 3 --dist loadfile
+PYTEST := MPLBACKEND=Agg $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test check bench soak clean

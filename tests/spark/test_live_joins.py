@@ -16,7 +16,7 @@ from tolerant.client import Client
 from tolerant.edge import Table
 from tolerant.sql import render
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
 ASKED = {"matched": (0, 2, 0, 2), "near": (-1, 1), "close": ()}
 

@@ -14,7 +14,7 @@ from live import HERE, Live
 
 from tolerant.transport.rows import unpack
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
 NETWORK = """
 [aggregators.north]

@@ -16,7 +16,7 @@ from live import Live
 from tolerant.testing.faulty_server import FaultyServer, ServerThread
 from tolerant.transport.rows import unpack
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
 FAULTS = ("500", "slow", "malformed", "nan")
 STATEMENTS = """
