@@ -6,6 +6,7 @@ bit, since fl(r − s) = −fl(s − r).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ class Told(NamedTuple):
     sign: Integers
 
 
-class _TwoSided:
+class _TwoSided(ABC):
     _over_s: Standing[Any]  # rows of S, probed with rows of R
     _over_r: Standing[Any]  # rows of R, probed with rows of S
 
@@ -148,19 +149,21 @@ class _TwoSided:
 
     # -- what a kind of join says --
 
+    @abstractmethod
     def _probe_of(self, b: Floats, c: Floats) -> tuple[Floats, ...]:
-        raise NotImplementedError
+        """What rows of the other side are probed with for a row that was kept as (b, c)."""
 
+    @abstractmethod
     def _probe_of_s(self, values: tuple[Floats, ...]) -> tuple[Floats, ...]:
         """What rows of S probe with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _stored_r(self, values: tuple[Floats, ...]) -> tuple[Floats, Floats]:
         """Rows of R as they are kept for rows of S to probe: (b, c)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _stored_s(self, values: tuple[Floats, ...]) -> tuple[Floats, Floats]:
-        raise NotImplementedError
+        """Rows of S as they are kept for rows of R to probe: (b, c)."""
 
 
 def _check_touched(name: str, touched: Touched, held: Standing[Any]) -> None:

@@ -7,21 +7,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from tolerant.kernels import snapshots
 from tolerant.kernels.versions import epoch_of, version
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import KINDS, Arrived, DeadRow, Intake, dead_batch
+from tolerant.spark.intake import KINDS, Arrived, DeadRow, Intake
 from tolerant.spark.kinds.engine import Engine, Rows
 from tolerant.spark.kinds.saying import said_answers, said_farewell, said_grants, status
-from tolerant.spark.kinds.statements import owner_of, statement_rows
+from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows
 from tolerant.spark.timeline import Timeline
 from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
 from tolerant.streams import Stream
 from tolerant.transport.log import Entry
-from tolerant.transport.rows import NO_TIME, REPLIES, pack
+from tolerant.transport.rows import NO_TIME
 
 
 class BoundedShard(Replayed):
@@ -211,13 +210,9 @@ class BoundedShard(Replayed):
             engine.take_forgotten(),
             version(engine.coordinator.ledger.epoch, engine.coordinator.ledger.issued),
         )
-        if engine.dead:
-            engine.tally.dead += len(engine.dead)
-            outputs.append(Output(f"dead.{name}", pack(dead_batch(engine.dead))))
-            engine.dead = []
-        if self._replies:
-            outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(self._replies, REPLIES))))
-            self._replies = []
+        engine.tally.dead += len(engine.dead)
+        outputs += said_letters(name, engine.dead, self._replies)
+        engine.dead, self._replies = [], []
         if engine.tally.boundaries > self._boundaries:
             self._boundaries = engine.tally.boundaries
             outputs.append(status(engine, name, self._shard, self._now()))

@@ -25,10 +25,10 @@ from tolerant.kernels.versions import epoch_of, version
 from tolerant.planning import Announced, Planner, Report, ReportedDynamics, depth
 from tolerant.queries import Aggregate
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import KINDS, DeadRow, dead_batch
+from tolerant.spark.intake import KINDS, DeadRow
 from tolerant.spark.kinds.networked_queries import Standing
 from tolerant.spark.kinds.networked_saying import Saying, network_status
-from tolerant.spark.kinds.statements import owner_of, statement_rows
+from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
 from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.membership import instance_name, query_and_group
 from tolerant.sql.networks import aggregates, network_of
@@ -36,7 +36,7 @@ from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Dr
 from tolerant.streams import Stream
 from tolerant.transport.log import QUERIES, Entry
 from tolerant.transport.plans import PRESENCE, REPORTS, read_part_key, reports_topic
-from tolerant.transport.rows import NO_TIME, REPLIES, UPDATES, pack, unpack
+from tolerant.transport.rows import NO_TIME, UPDATES, unpack
 
 PERIOD = 1000
 """Ticks from one look at the plans to the next, once they have been learned; at first they are looked at more often."""
@@ -433,11 +433,7 @@ class NetworkShard(Replayed):
 
     def _take_statements(self, rows: Sequence[tuple[str, str]]) -> None:
         """Statements take effect just after the horizon, in order."""
-        for request, body in rows:
-            try:
-                self._statement(request, decode(body))
-            except ValueError as error:
-                self._dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+        take_statements(rows, self._statement, self._dead)
         self._settle(self._life.horizon or 0)
 
     def _statement(self, request: str, statement: Statement) -> None:
@@ -506,13 +502,9 @@ class NetworkShard(Replayed):
     def _say(self) -> list[Output]:
         name, life = self._stream.name, self._life
         outputs = self._saying.take(name)
-        if self._dead:
-            self._count("dead", len(self._dead))
-            outputs.append(Output(f"dead.{name}", pack(dead_batch(self._dead))))
-            self._dead = []
-        if self._replies:
-            outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(self._replies, REPLIES))))
-            self._replies = []
+        self._count("dead", len(self._dead))
+        outputs += said_letters(name, self._dead, self._replies)
+        self._dead, self._replies = [], []
         if life.horizon is not None and life.passed > life.reported:
             life.reported = life.passed
             outputs.append(self._status(life.horizon))

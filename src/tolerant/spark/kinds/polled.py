@@ -14,22 +14,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import pyarrow as pa
-
 from tolerant.kernels import snapshots
 from tolerant.polling import Poller
 from tolerant.polling.following import learn, reach
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import KINDS, DeadRow, dead_batch
+from tolerant.spark.intake import KINDS, DeadRow
 from tolerant.spark.kinds.polled_saying import Saying, polled_status
-from tolerant.spark.kinds.statements import owner_of, statement_rows
+from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
 from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.polled import PolledQueries, poller_options, remark
 from tolerant.sql.statements import AggregateSelect, CreateQuery, Statement
 from tolerant.streams import Stream
 from tolerant.transport.log import QUERIES, Entry
 from tolerant.transport.pulls import Pull, read_pulls, topic_of
-from tolerant.transport.rows import NO_TIME, REPLIES, UPDATES, pack, unpack
+from tolerant.transport.rows import NO_TIME, UPDATES, unpack
 
 _TALLY = (*KINDS[:-1], "grants", "values", "unchanged", "failed", "late", "dead", "duplicates", "bytes")
 
@@ -173,11 +171,7 @@ class PolledShard(Replayed):
     # -- statements ------------------------------------------------------------------------------------------------
 
     def _statements(self, payload: bytes) -> None:
-        for request, body in statement_rows(payload, self._dead):
-            try:
-                self._statement(request, decode(body))
-            except ValueError as error:
-                self._dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+        take_statements(statement_rows(payload, self._dead), self._statement, self._dead)
 
     def _statement(self, request: str, statement: Statement) -> None:
         owner = owner_of(statement, self._catalogue)
@@ -210,13 +204,9 @@ class PolledShard(Replayed):
     def _say(self) -> list[Output]:
         outputs = self._saying.take()
         name = self._stream.name
-        if self._dead:
-            self._tally["dead"] += len(self._dead)
-            outputs.append(Output(f"dead.{name}", pack(dead_batch(self._dead))))
-            self._dead = []
-        if self._replies:
-            outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(self._replies, REPLIES))))
-            self._replies = []
+        self._tally["dead"] += len(self._dead)
+        outputs += said_letters(name, self._dead, self._replies)
+        self._dead, self._replies = [], []
         period = (self._horizon or 0) // self._stream.options.boundary
         if self._horizon is not None and period > self._reported:
             self._reported = period

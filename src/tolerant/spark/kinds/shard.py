@@ -22,14 +22,14 @@ from tolerant.kernels import snapshots
 from tolerant.relations import Changes, Relation
 from tolerant.relations.waiting import Waiting, no_changes
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import DeadRow, dead_batch, dead_row
-from tolerant.spark.kinds.statements import owner_of, statement_rows
+from tolerant.spark.intake import DeadRow, dead_row
+from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
 from tolerant.sql import Catalogue, CreateQuery, CreateTable, Drop, Statement, decode, encode
 from tolerant.streams import StreamOptions
 from tolerant.transport.changes import CLOCK, read_changes, topic_of
 from tolerant.transport.deliveries import rows_batch, rows_topic
 from tolerant.transport.log import QUERIES, Entry
-from tolerant.transport.rows import NO_TIME, REPLIES, compacted, pack, unpack
+from tolerant.transport.rows import NO_TIME, compacted, pack, unpack
 from tolerant.transport.subscriptions import template_of
 
 Integers = NDArray[np.int64]
@@ -221,11 +221,7 @@ class RowsShard(Replayed, Generic[Query]):
     # -- statements and subscriptions --------------------------------------------------------------------------------
 
     def _statements(self, payload: bytes) -> None:
-        for request, body in statement_rows(payload, self._dead):
-            try:
-                self._statement(request, decode(body))
-            except ValueError as error:
-                self._dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+        take_statements(statement_rows(payload, self._dead), self._statement, self._dead)
 
     def _statement(self, request: str, statement: Statement) -> None:
         ours = owner_of(statement, self._catalogue) == self._home
@@ -277,13 +273,9 @@ class RowsShard(Replayed, Generic[Query]):
             batch = rows_batch(side.table.columns, effects, steps, side.table.name if several else None)
             outputs.append(Output(rows_topic(self._home), pack(batch)))
         self._changed = []
-        if self._dead:
-            self._tally["dead"] += len(self._dead)
-            outputs.append(Output(f"dead.{self._home}", pack(dead_batch(self._dead))))
-            self._dead = []
-        if self._replies:
-            outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(self._replies, REPLIES))))
-            self._replies = []
+        self._tally["dead"] += len(self._dead)
+        outputs += said_letters(self._home, self._dead, self._replies)
+        self._dead, self._replies = [], []
         period = (self.horizon or 0) // _OPTIONS.boundary
         if self.horizon is not None and period > self._reported:
             self._reported = period

@@ -1,10 +1,15 @@
-"""Statements as shards of every kind read them, and who answers which."""
+"""Statements as shards of every kind read them, who answers which, and what every shard says besides its answers."""
 
 from __future__ import annotations
 
-from tolerant.spark.intake import DeadRow
-from tolerant.sql import AlterQuery, Catalogue, CreateQuery, Drop, Statement, Subscribe, Unsubscribe, home_of
-from tolerant.transport.rows import unpack
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from tolerant.spark.hosting import Output
+from tolerant.spark.intake import DeadRow, dead_batch
+from tolerant.sql import AlterQuery, Catalogue, CreateQuery, Drop, Statement, Subscribe, Unsubscribe, decode, home_of
+from tolerant.transport.rows import REPLIES, pack, unpack
 
 
 def statement_rows(payload: bytes, dead: list[DeadRow]) -> list[tuple[str, str]]:
@@ -14,6 +19,25 @@ def statement_rows(payload: bytes, dead: list[DeadRow]) -> list[tuple[str, str]]
     except (ValueError, KeyError) as error:
         dead.append(DeadRow(f"statements cannot be read: {error}", payload=payload[:4096]))
         return []
+
+
+def take_statements(
+    rows: Sequence[tuple[str, str]], take: Callable[[str, Statement], None], dead: list[DeadRow]
+) -> None:
+    """Take (request, body) of statements in order; one that cannot be used joins `dead`."""
+    for request, body in rows:
+        try:
+            take(request, decode(body))
+        except ValueError as error:
+            dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+
+
+def said_letters(home: str, dead: Sequence[DeadRow], replies: Sequence[dict[str, object]]) -> list[Output]:
+    """The dead letters of a stream, table or pair, and replies to statements; nothing where there are none."""
+    outputs = [Output(f"dead.{home}", pack(dead_batch(dead)))] if dead else []
+    if replies:
+        outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(list(replies), REPLIES))))
+    return outputs
 
 
 def owner_of(statement: Statement, catalogue: Catalogue) -> str | None:
