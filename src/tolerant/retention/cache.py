@@ -12,7 +12,7 @@ from tolerant.kernels.compiled import compiled
 from tolerant.kernels.random import key_of
 from tolerant.retention.arrays import Flags, Floats, Integers, whole_number, whole_numbers
 from tolerant.retention.engine import NO_WINDOW
-from tolerant.retention.learned import learned_cache
+from tolerant.retention.lookups import Lookups
 from tolerant.retention.models import Known, Model
 from tolerant.retention.occurrences import next_time, so_far
 from tolerant.retention.replay import look_up
@@ -78,7 +78,8 @@ def cache(
                 "survival 'tuned' needs a model: without one, what is learned decides; fit(values) makes one"
             )
         assert not isinstance(survival, str)
-        return Run(_count(learned_cache(values, memory, survival, seed), warmup))
+        span = (int(values.min()), int(values.max())) if len(values) else None
+        return Run(_count(Lookups(memory, survival, span=span).take(values), warmup))
     if tuned:
         return Run(_count(_tuned(values, memory, model), warmup))
     assert not isinstance(survival, str)

@@ -43,22 +43,33 @@ class Frequencies:
         self._table = np.zeros((_SMALLEST, n))
         # Unit, total weight and share of the unknown of each memory; then the number of values held.
         self._units = np.concatenate([np.ones(n), np.zeros(n), np.full(n, 0.5), np.zeros(1)])
+        self._reserved = 0
 
-    def observe(self, values: Integers, asked: Integers | None = None) -> tuple[Floats, Floats, Floats]:
+    def observe(
+        self, values: Integers, asked: Integers | None = None, likelihood: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Take values in; the weights of each at its time, and of the value asked for at each time.
 
-        float64[values, memories]. Third: ln of the probability that each memory gave the values beforehand,
-        float64[memories].
+        float64[values, memories]. likelihood: to it is added, value by value, ln of the probability that each memory
+        gave beforehand, float64[memories].
         """
         self._make_room(len(values))
         n = len(self.memories)
         touched, fresh = np.zeros((len(values), n)), np.zeros((0 if asked is None else len(values), n))
-        likelihood = np.zeros(n)
+        likelihood = np.zeros(n) if likelihood is None else likelihood
         _observe(
             self._keys, self._table, self._units, self._growth, values, values[:0] if asked is None else asked, touched,
             fresh, likelihood,
         )  # fmt: skip
-        return touched, fresh, likelihood
+        return touched, fresh
+
+    def reserve(self, more: int) -> None:
+        """Make room for so many values and keep to the limit, now: the next so many change nothing in that, however
+        they are cut into calls.
+        """
+        self._reserved = 0
+        self._make_room(more)
+        self._reserved = more
 
     def weights(self, values: Integers, which: int) -> Floats:
         """The weights of values now, in the present unit's terms (comparable with each other and with `observe`'s)."""
@@ -85,16 +96,20 @@ class Frequencies:
         """Everything, as arrays."""
         limit = np.array([] if self.limit is None else [self.limit], np.int64)
         arrays = {"keys": self._keys, "table": self._table, "units": self._units, "memories": self.memories}
-        return {**arrays, "limit": limit}
+        return {**arrays, "limit": limit, "reserved": np.array([self._reserved])}
 
     @classmethod
     def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Frequencies:
         """What `state` was taken of."""
         made = cls(arrays["memories"].tolist(), *arrays["limit"].tolist())
+        made._reserved = int(arrays["reserved"][0])
         made._keys, made._table, made._units = (arrays[name].copy() for name in ("keys", "table", "units"))
         return made
 
     def _make_room(self, more: int) -> None:
+        if more <= self._reserved:
+            self._reserved -= more
+            return
         held = int(self._units[-1])
         if 2 * (held + more) > len(self._keys) or (self.limit is not None and 2 * held > 3 * self.limit):
             self._rehash(more)

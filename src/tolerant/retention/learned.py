@@ -1,18 +1,17 @@
-"""`join` and `cache` without a model: it is learned on the way (`specs/6-retention.md` §5)."""
+"""`join` without a model: it is learned on the way (`specs/6-retention.md` §5)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tolerant.kernels.random import key_of
-from tolerant.retention.arrays import Flags, Floats, Integers
+from tolerant.retention.arrays import Floats, Integers
 from tolerant.retention.engine import NO_WINDOW
 from tolerant.retention.learner import PERIOD, Learner, believed
-from tolerant.retention.replay import look_up, play
-from tolerant.retention.scorers import scorer_of
+from tolerant.retention.replay import play
 from tolerant.retention.shelf import Shelf
-from tolerant.retention.sides import Ranking, at_random, by_benefit, by_key, ranking_of, static_ranking
-from tolerant.retention.survival import Survival, for_caching, for_joining
+from tolerant.retention.sides import Ranking, by_benefit, static_ranking
+from tolerant.retention.survival import Survival, for_joining
 
 
 class Beliefs:
@@ -81,80 +80,3 @@ def learned_join(
         if beliefs.review():
             shelf.house(beliefs.rankings(), beliefs.keys, int(ticks[-1]), memory + 2, memory + 2)
     return int(tally[0]), float(tally[1] / tally[2]) if tally[2] else float("nan")
-
-
-def learned_cache(values: Integers, memory: int, survival: Survival | None, seed: int) -> Flags:
-    """Which references hit, bool[ticks]."""
-    learner, shadows = Learner(memory), _Shadows(memory)
-    span = (int(values.min()), int(values.max())) if len(values) else None
-
-    def ranking() -> Ranking:
-        model = learner.model
-        if model is None:
-            return by_key(None)
-        return ranking_of(
-            model, scorer_of(model, [survival or for_caching(model, memory)], cached=True, span=span), None
-        )
-
-    def keys(stream: int, wanted: Integers) -> Floats:
-        return shadows.keys(learner, shadows.leader, wanted)
-
-    shelf = Shelf((ranking(), at_random()), memory + 1, memory + 1, None)
-    hits = []
-    for start in range(0, len(values), PERIOD):
-        ticks = np.arange(start, min(start + PERIOD, len(values)))
-        weights, _ = learner.observe(ticks, values[ticks])
-        weights = np.hstack([np.zeros((len(ticks), 1)), weights])
-        given = weights[:, shadows.leader].copy() if shelf.rankings[0].keyed else np.zeros(0)
-        hits.append(_looked_up(shelf, start, values[ticks], given, memory))
-        changed = shadows.watch(start, values[ticks], weights)
-        changed |= learner.review()
-        if learner.frequencies.needs_scaling():
-            learner.frequencies.scale()
-            shadows.rank_anew(learner, int(ticks[-1]))
-            changed = True
-        if changed:
-            shelf.house((ranking(), at_random()), keys, int(ticks[-1]), memory + 1, memory + 1)
-    return np.concatenate([np.zeros(0, np.bool_), *hits])
-
-
-class _Shadows:
-    """Stores of values alone, one by recency and one for each memory of the frequencies: whose hits of late are most.
-
-    What predicts best is not what hits most: a short memory foretells the few hot values better, a long one keeps more
-    of the many others. So the length is chosen by hits; the likelihood chooses between frequencies and what moves.
-    """
-
-    def __init__(self, memory: int) -> None:
-        self.memory = memory
-        self.leader = 2  # until something is known: four times the memory
-        self._shelves = [Shelf((by_key(None), at_random()), memory + 1, memory + 1, None) for _ in range(5)]
-        self._scores = np.zeros(len(self._shelves))
-        self._keeps = 1.0 - 1.0 / max(1000, 8 * memory)
-
-    def watch(self, start: int, values: Integers, weights: Floats) -> bool:
-        """Take references in, with the scores that each store gives them; whether another one leads."""
-        self._scores *= self._keeps ** len(values)
-        for k, shelf in enumerate(self._shelves):
-            hits = _looked_up(shelf, start, values, weights[:, k].copy(), self.memory)
-            self._scores[k] += np.count_nonzero(hits)
-        best = int(np.argmax(self._scores))
-        if self._scores[best] <= 1.01 * self._scores[self.leader] + 1.0:
-            return False
-        self.leader = best
-        return True
-
-    def keys(self, learner: Learner, which: int, wanted: Integers) -> Floats:
-        """The scores that a store gives values; by recency all are the same, and the least recent goes."""
-        return np.zeros(len(wanted)) if which == 0 else learner.frequencies.weights(wanted, which - 1)
-
-    def rank_anew(self, learner: Learner, tick: int) -> None:
-        """Weights have been brought down."""
-        for k, shelf in enumerate(self._shelves):
-            room = self.memory + 1
-            shelf.house(shelf.rankings, lambda _, wanted, k=k: self.keys(learner, k, wanted), tick, room, room)  # type: ignore[misc]
-
-
-def _looked_up(shelf: Shelf, start: int, values: Integers, keys: Floats, memory: int) -> Flags:
-    layers = np.zeros(len(values), np.int64)
-    return look_up(start, values, keys, shelf.held, shelf.scorers[0], layers, memory, False, key_of(0), NO_WINDOW)

@@ -63,10 +63,9 @@ class Learner:
 
     def observe(self, ticks: Integers, values: Integers, asked: Integers | None = None) -> tuple[Floats, Floats]:
         """Take rows in, in order; see `Frequencies.observe`."""
-        touched, fresh, likelihood = self.frequencies.observe(values, asked)
+        touched, fresh = self.frequencies.observe(values, asked, self._likelihood)
         if len(values):
             self._came.append((ticks, values))
-            self._likelihood += likelihood
         return touched, fresh
 
     def review(self) -> bool:
@@ -85,7 +84,7 @@ class Learner:
         """Everything, as arrays and plain values."""
         ticks, values = self._since()
         arrays = {"scores": self._scores, "ticks": self._ticks, "values": self._values, **self.frequencies.state()}
-        arrays |= {"came.ticks": ticks, "came.values": values, "likelihood": self._likelihood}
+        arrays |= {"came.ticks": ticks, "came.values": values, "likelihood": self._likelihood.copy()}
         models = [described(model) for model in self._models]
         return arrays, {
             "choice": self.choice, "reviews": self._reviews, "models": models, "history": self._history
@@ -97,7 +96,7 @@ class Learner:
         learner = cls(1)
         learner.frequencies = Frequencies.load(arrays)
         learner._scores, learner._ticks, learner._values = arrays["scores"], arrays["ticks"], arrays["values"]
-        learner._likelihood = arrays["likelihood"]
+        learner._likelihood = arrays["likelihood"].copy()
         if len(arrays["came.ticks"]):
             learner._came.append((arrays["came.ticks"], arrays["came.values"]))
         learner.choice, learner._reviews = values["choice"], values["reviews"]
