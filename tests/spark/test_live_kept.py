@@ -1,16 +1,19 @@
-"""A join with room for some rows on real Spark: its results, once each, through a kill of the pipeline; their share."""
+"""A join with room for some rows on real Spark, and one that looks rows up: results, once each, through a kill; share."""
 
 import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from live import Live
 from test_kept_shard import HOME, LINES, ORDERS, all_pairs, drain, drifting, keep
+from test_looked_up_shard import LOOKED, PARTS, written
 
 from tolerant.client import Client, kept_share
 from tolerant.edge import Table
+from tolerant.retention import Lookups
 from tolerant.spark.kinds.growing import GrowingShard
 from tolerant.sql import GrowingPair, render
 from tolerant.transport.rows import unpack
@@ -72,3 +75,44 @@ def test_results_come_once_through_a_kill_and_are_those_of_the_log(live: Live) -
     assert abs(share.share - share.found / possible) < 5 * share.error
     told = json.loads(live.tolerant("explain", "kept", "--json").stdout)
     assert (told["keep"], told["kept"], told["found"]) == (40, 40, share.found)
+
+
+def test_rows_are_looked_up_through_a_kill(tmp_path: Path) -> None:
+    written(tmp_path, range(300))
+    parts = (np.random.default_rng(0).zipf(1.3, 900) % 400).tolist()
+    live = Live(tmp_path, f"{render(ORDERS)};\n{PARTS.format(kind='parquet')}\n{LOOKED.format(rows=30)}", stream="")
+    heard: list[tuple[int, str]] = []
+    try:
+        live.run()
+        live.wait(lambda: live.log.latest("status.orders~parts", "summary/0"), "the pipeline of both tables")
+        hearer = Client(live.log).subscribe("looked", timeout=120)
+
+        def listen() -> None:
+            heard.extend((change.row["orders.id"], change.row["parts.name"]) for change in drain(hearer))
+
+        with Table("orders", live.uri, "shop") as orders:
+
+            def play(begin: int, end: int) -> None:
+                for number in range(begin, end):
+                    orders.insert(id=number, part=parts[number], note="x")
+                    time.sleep(0.003)
+
+            play(0, 300)
+            live.wait(lambda: len(live.log.read("answers.looked")), "first results")
+            (tmp_path / "parts.parquet").unlink()  # what is looked up stands in the log
+            live.kill(live.runs[-1])
+            play(300, 600)
+            written(tmp_path, range(300))  # `tolerant run` compares it with what the log holds
+            live.run()
+            play(600, 900)
+        expected = [(number, f"ü{part}") for number, part in enumerate(parts) if part < 300]
+        live.wait(lambda: listen() or len(heard) >= len(expected), "all results")
+        assert heard == expected
+        live.wait(lambda: json.loads(live.tolerant("explain", "looked", "--json").stdout)["kept"], "a status")
+        told, share = json.loads(live.tolerant("explain", "looked", "--json").stdout), kept_share(live.log, "looked")
+        assert (told["keep"], told["kept"], told["looked_up"]) == (30, 30, "parts")
+        assert (told["found"], told["fetched"], told["share"]) == (share.found, share.fetched, share.share)
+        assert share.share == Lookups.bounded(30).take(parts).mean()
+        assert live.tolerant("status").stdout.count("fetched") == 1
+    finally:
+        live.close()

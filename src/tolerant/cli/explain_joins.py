@@ -12,6 +12,7 @@ from tolerant.cli.figures import table_figures
 from tolerant.cli.reporting import CommandError
 from tolerant.client import kept_share, standing
 from tolerant.sql import CreateQuery, StatementError, home_of, parse
+from tolerant.sql.lookups import lookup_table
 from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, KeepJoinSelect
 from tolerant.transport import Log
 
@@ -23,6 +24,8 @@ class JoinExplanation:
     """What a join of two tables keeps. `keep`: at most so many rows; None: every row of the tables `grows`, and if they
     do, the state without bound. `kept`: rows that are kept now, None before the query runs. `found` and `share`: result
     rows so far, and the part of all that they are, by estimate with its standard `error`; of joins with `KEEP`.
+    `looked_up`: the table whose rows are fetched from its file where they are not kept. All results are found then:
+    `kept` are rows of that table, `share` is the part of the rows looked up that were held, `fetched` the others.
     """
 
     query: str
@@ -34,6 +37,8 @@ class JoinExplanation:
     found: int | None = None
     share: float | None = None
     error: float | None = None
+    looked_up: str | None = None
+    fetched: int | None = None
 
 
 def explain_planned(text: str, as_json: bool) -> bool:
@@ -46,10 +51,12 @@ def explain_planned(text: str, as_json: bool) -> bool:
 
 def explain_join(log: Log, name: str, as_json: bool) -> bool:
     """Explain the query, if it is a join; whether it is."""
-    query = standing(log).queries.get(name)
+    catalogue = standing(log)
+    query = catalogue.queries.get(name)
     if query is None or not isinstance(query.select, JOINS):
         return False
-    _say(standing_join(log, query), as_json)
+    table = lookup_table(query, catalogue)
+    _say(standing_join(log, query, None if table is None else table.name), as_json)
     return True
 
 
@@ -82,8 +89,8 @@ def planned_join(text: str) -> JoinExplanation:
     return JoinExplanation(query.name, tables, False, keep, () if keep is not None else tables)
 
 
-def standing_join(log: Log, query: CreateQuery) -> JoinExplanation:
-    """The explanation of a join that stands, from what its pipeline last said."""
+def standing_join(log: Log, query: CreateQuery, looked_up: str | None = None) -> JoinExplanation:
+    """The explanation of a join that stands, from what its pipeline last said. `looked_up`: the table that is."""
     select = query.select
     assert isinstance(select, JOINS)
     tables = (select.left, select.right)
@@ -102,6 +109,8 @@ def standing_join(log: Log, query: CreateQuery) -> JoinExplanation:
         own.get("found") if said is None else said.found,
         own.get("share") if said is None else said.share,
         own.get("error") if said is None else said.error,
+        looked_up,
+        own.get("fetched") if said is None else said.fetched,
     )
 
 
@@ -116,6 +125,9 @@ def _show(found: JoinExplanation) -> None:
             console.print(f"There are {found.kept:,} rows now.")
         console.print(f"SELECT * FROM {one} JOIN {other} ON … KEEP n ROWS keeps the n rows that promise most results.")
         return
+    if found.looked_up is not None:
+        _show_looked_up(console, found, found.looked_up)
+        return
     console.print(f"[bold]{found.query}[/bold] keeps at most {found.keep:,} rows of {one} and {other} together.")
     if found.kept is not None:
         console.print(f"There are {found.kept:,} rows now.")
@@ -123,4 +135,19 @@ def _show(found: JoinExplanation) -> None:
         console.print(
             f"It has found {found.found:,} results: about {found.share:.1%} (± {found.error:.1%}) of what room for"
             " every row would have given."
+        )
+
+
+def _show_looked_up(console: Console, found: JoinExplanation, table: str) -> None:
+    (other,) = (one for one in found.tables if one != table)
+    console.print(
+        f"[bold]{found.query}[/bold] looks each row of {other} up in {table}, of which it keeps at most {found.keep:,}"
+        " rows. All results are found; a row that is not kept is fetched."
+    )
+    if found.kept is not None:
+        console.print(f"There are {found.kept:,} rows now.")
+    if found.found is not None and found.share is not None and found.error is not None:
+        console.print(
+            f"It has found {found.found:,} results. {found.share:.1%} (± {found.error:.1%}) of the rows looked up were"
+            f" held, {found.fetched or 0:,} were fetched."
         )

@@ -8,9 +8,9 @@ from rich.console import Console
 
 from tolerant.cli.reporting import CommandError
 from tolerant.client import Sent, send, send_subscription, standing
-from tolerant.edge import load_table
+from tolerant.edge import Loaded, load_lookup, load_table
 from tolerant.sql import Catalogue, CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe, relations
-from tolerant.sql.statements import AggregateSelect
+from tolerant.sql.statements import AggregateSelect, KeepJoinSelect
 from tolerant.transport import Log
 
 
@@ -26,22 +26,39 @@ def submit(log: Log, statement: Statement, folder: Path | str = ".") -> Sent:
             raise CommandError(f"no row of {statement.uri} could be used")
         return done.sent
     for table in _tables_to_load(log, statement):
-        loaded = load_table(log, table, Path(folder) / str(table.uri))
+        loaded = _load(log, statement, table, Path(folder) / str(table.uri))
         _tell(f"table {table.name}: {loaded.inserted:,} rows from {table.uri}", loaded.refused, loaded.reasons)
     return send(log, statement)
 
 
+def _load(log: Log, statement: Statement, table: CreateTable, path: Path) -> Loaded:
+    digest = _digest(statement)
+    return load_table(log, table, path) if digest is None else load_lookup(log, table, path, digest)
+
+
+def _digest(statement: Statement) -> str | None:
+    """Of a query that looks rows up the digest of its file."""
+    if isinstance(statement, CreateQuery) and isinstance(statement.select, KeepJoinSelect):
+        return statement.select.file
+    return None
+
+
 def _tables_to_load(log: Log, statement: Statement) -> list[CreateTable]:
-    """The tables of files that a query for rows is the first to need. A table of weights alone is never loaded."""
+    """The tables of files that a query for rows is the first to need. A table of weights alone is never loaded; one in
+    which rows are looked up is for each query, as its file may have changed.
+    """
     if not isinstance(statement, CreateQuery) or isinstance(statement.select, AggregateSelect):
         return []
     catalogue = standing(log)
     tables = [catalogue.tables[name] for name in relations(statement.select) if name in catalogue.tables]
+    if _digest(statement) is not None:
+        return [table for table in tables if table.uri is not None]
     return [table for table in tables if table.uri is not None and not _is_needed(table.name, catalogue)]
 
 
 def _is_needed(table: str, catalogue: Catalogue) -> bool:
-    return any(not isinstance(query.select, AggregateSelect) for query in catalogue.queries_over(table))
+    over = catalogue.queries_over(table)
+    return any(not isinstance(query.select, AggregateSelect) and _digest(query) is None for query in over)
 
 
 def _tell(done: str, refused: int, reasons: tuple[tuple[int, str], ...]) -> None:

@@ -19,7 +19,7 @@ from tolerant.cli.figures import Messages, query_messages
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.sql import TIMEOUT
-from tolerant.client import AnswerChange, Client, KeptChange, NotAnswered, RowChange, kept_share, standing
+from tolerant.client import AnswerChange, Client, KeptChange, KeptShare, NotAnswered, RowChange, kept_share, standing
 from tolerant.client.hearing import can_be_heard
 from tolerant.queries import Answer
 from tolerant.sql import Subscribe, parse
@@ -87,7 +87,7 @@ def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[
             wrong_call(f"{statement.name} takes {', '.join(names)}: watch '{statement.name}({', '.join(names)})'")
         said = kept_share(log, statement.name) if not as_json else None
         if said is not None:
-            console.print(f"{said.found:,} results so far, about {said.share:.1%} (± {said.error:.1%}) of all")
+            console.print(_so_far(said))
         given = dict(zip(names, (float(value) for value in statement.values), strict=True))
         for change in Client(log).subscribe(statement.name, position=None, timeout=TIMEOUT, **given).changes(over):
             if as_json:
@@ -103,6 +103,13 @@ def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[
         log.close()
 
 
+def _so_far(said: KeptShare) -> str:
+    share = f"{said.share:.1%} (± {said.error:.1%})"
+    if said.fetched is not None:
+        return f"{said.found:,} results so far; {share} of the rows looked up were held, {said.fetched:,} were fetched"
+    return f"{said.found:,} results so far, about {share} of all"
+
+
 def _said(change: RowChange | AnswerChange) -> dict[str, object]:
     """What a change says, for a program."""
     if isinstance(change, KeptChange):
@@ -116,8 +123,11 @@ def _line(change: RowChange | AnswerChange) -> tuple[str, ...]:
     """What a change says, for a person."""
     if isinstance(change, RowChange):
         sign = "[green]+[/green]" if change.kind == "insert" else "[red]-[/red]"
-        share = [f"[dim]({change.share:.1%} of all results so far)[/dim]"] if isinstance(change, KeptChange) else []
-        return sign, "  ".join(f"{name} {value}" for name, value in change.row.items()), *share
+        row = "  ".join(f"{name} {value}" for name, value in change.row.items())
+        if not isinstance(change, KeptChange):
+            return sign, row
+        what = "rows looked up were held" if change.looked_up else "all results so far"
+        return sign, row, f"[dim]({change.share:.1%} of {what})[/dim]"
     if isinstance(change.value, frozenset):
         return (", ".join(map(str, sorted(change.value))) or "nothing",)
     return ("nothing" if change.value is None else f"{change.value}",)

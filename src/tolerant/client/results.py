@@ -92,22 +92,25 @@ class JoinHearing:
 
 @dataclass(frozen=True)
 class KeptChange(RowChange):
-    """A result row of a join with `KEEP n ROWS`. `share`: of all results, the part that had been found by then; an
-    estimate.
+    """A result row of a join with `KEEP n ROWS`. `share`: of all results, the part that had been found by then, an
+    estimate; where rows are looked up, the part of them that was held.
     """
 
     share: float = 1.0
+    looked_up: bool = False
 
 
 @dataclass(frozen=True)
 class KeptShare:
     """How many results of a join with `KEEP n ROWS` have been found, what share of all that is by estimate, and the
-    standard error of the estimate.
+    standard error of the estimate. Where rows are looked up all results are found: the share is that of the rows that
+    were held, and `fetched` the number of rows that had to be fetched.
     """
 
     found: int
     share: float
     error: float
+    fetched: int | None = None
 
 
 class KeptHearing:
@@ -135,7 +138,8 @@ class KeptHearing:
 
     def change(self, what: Mapping[str, Any], position: Position) -> KeptChange:
         """See `Hearing.change`."""
-        return KeptChange(what["kind"], row_of(what), what["at"], position, share=what["share"])
+        looked_up = self._query.select.file is not None  # type: ignore[union-attr]
+        return KeptChange(what["kind"], row_of(what), what["at"], position, share=what["share"], looked_up=looked_up)
 
 
 def kept_share(log: Log, query: str) -> KeptShare | None:
@@ -144,7 +148,8 @@ def kept_share(log: Log, query: str) -> KeptShare | None:
     if newest is None:
         return None
     said = json.loads(newest.body)
-    return KeptShare(**said) if isinstance(said, dict) and said.keys() == {"found", "share", "error"} else None
+    is_share = isinstance(said, dict) and said.keys() - {"fetched"} == {"found", "share", "error"}
+    return KeptShare(**said) if is_share else None
 
 
 def pair_rows(log: Log, home: str, tables: Sequence[CreateTable]) -> tuple[list[list[Row]], int]:

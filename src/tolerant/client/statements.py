@@ -24,6 +24,7 @@ from tolerant.sql import (
     encode,
     home_of,
     parse_many,
+    with_lookup,
     with_network,
     with_weights,
 )
@@ -91,8 +92,8 @@ def read(log: Log, text: str) -> list[Statement]:
 
 
 def missing(log: Log, statements: Sequence[Statement], folder: Path | str = ".") -> list[Statement]:
-    """Those of the statements that the log does not hold yet, in their order, with weights and networks read from their
-    files.
+    """Those of the statements that the log does not hold yet, in their order, with weights, networks and digests read
+    from their files.
 
     Paths of files start at `folder`. SHOW is never missing.
 
@@ -105,7 +106,7 @@ def missing(log: Log, statements: Sequence[Statement], folder: Path | str = ".")
         if isinstance(statement, Show):
             continue
         if isinstance(statement, CreateQuery):
-            statement = with_weights(statement, catalogue, folder)
+            statement = with_lookup(with_weights(statement, catalogue, folder), catalogue, folder)
         if isinstance(statement, CreateStream):
             statement = _located(statement, folder)
         outcome = catalogue.apply(statement)

@@ -11,7 +11,7 @@ from tolerant.edge.carrier import SourceError
 from tolerant.edge.core import SourceCore
 from tolerant.edge.definition import default_name, find_stream, find_table
 from tolerant.edge.keys import ItemKey
-from tolerant.edge.loading import Loaded, load_table
+from tolerant.edge.loading import Loaded, load_lookup, load_table
 from tolerant.edge.replay import Replayed, replay
 from tolerant.edge.source import Source
 from tolerant.edge.table import Table
@@ -30,6 +30,7 @@ __all__ = [
     "default_name",
     "find_stream",
     "find_table",
+    "load_lookup",
     "load_table",
     "replay",
     "run_agent",

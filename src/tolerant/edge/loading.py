@@ -10,6 +10,8 @@ from tolerant.edge.table import Table
 from tolerant.sql import CreateTable
 from tolerant.sql.files import TypedFile
 from tolerant.transport import Log
+from tolerant.transport.changes import key_texts
+from tolerant.transport.deliveries import lookup_batch, lookup_topic
 
 
 @dataclass(frozen=True)
@@ -41,4 +43,16 @@ def load_table(
         for columns in file:
             rows.insert_many(columns)
             rows.flush()  # or the whole file would wait in memory
+    return Loaded(file.accepted, file.refused, tuple(file.reasons))
+
+
+def load_lookup(log: Log, table: CreateTable, path: Path | str, digest: str) -> Loaded:
+    """Put the rows of a file where they are looked up, under the digest of the file; returns when they are in the log.
+
+    As `load_table` otherwise; loading again changes nothing.
+    """
+    file = TypedFile(path, {column.name: column.type for column in table.columns})
+    for columns in file:
+        keys = key_texts([columns[name] for name in table.key])
+        log.append(lookup_topic(table.name, digest), lookup_batch(table.columns, keys, columns))
     return Loaded(file.accepted, file.refused, tuple(file.reasons))

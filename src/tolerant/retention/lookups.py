@@ -101,7 +101,7 @@ class Lookups:
         learned, learner = self._learner.state()
         arrays = {f"learner.{name}": array for name, array in learned.items()}
         for k, shelf in enumerate((self._shelf, *self._shadows.shelves)):
-            arrays.update({f"shelf.{k}.{name}": array for name, array in zip(_ARRAYS, shelf.held, strict=True)})
+            arrays.update({f"shelf.{k}.{name}": getattr(shelf.held, name) for name in _ARRAYS})
         arrays["scores"], arrays["recent"] = self._shadows.scores, self._shadows.recent
         counts = [self.memory, self._limit, self.asked, self.hits, self._shadows.leader]
         return arrays, {"learner": learner, "counts": counts}

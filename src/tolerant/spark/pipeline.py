@@ -69,7 +69,7 @@ def start(
     them. `trigger`: how often a batch begins ("200 milliseconds"; "0 seconds": as soon as the last is done), or
     `AVAILABLE_NOW`. `entries` and `size`: the most that one batch takes.
     """
-    options = {"uri": _absolute(log), "topics": json.dumps(sorted(topics)), "checkpoint": checkpoint}
+    options = {"uri": absolute(log), "topics": json.dumps(sorted(topics)), "checkpoint": checkpoint}
     options |= {"entries": str(entries), "bytes": str(size)}
     log.register(checkpoint, stream.name if stream else name, topics)
     spark.dataSource.register(LogSource)
@@ -98,7 +98,7 @@ def _host(routed: DataFrame, processor: HostProcessor) -> DataFrame:
     )
 
 
-def _absolute(log: PipelineLog) -> str:
+def absolute(log: PipelineLog) -> str:
     """The URI as every process understands it, whatever directory it works in."""
     prefix = "sqlite:///"
     return f"{prefix}{Path(log.uri.removeprefix(prefix)).absolute()}" if log.uri.startswith(prefix) else log.uri

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -230,7 +231,7 @@ class Runner:
 
     def _start(self, relation: Relation) -> Running:
         from tolerant.spark.kinds import shard_factory
-        from tolerant.spark.pipeline import start
+        from tolerant.spark.pipeline import absolute, start
         from tolerant.spark.session import session
 
         folder = self._folder / relation.name
@@ -250,7 +251,7 @@ class Runner:
             topics.append(pulls.topic_of(relation.name))
         elif relation.networked:
             topics.append(plans.reports_topic(relation.name))
-        make = self._factory or shard_factory
+        make = self._factory or partial(shard_factory, log=absolute(self._log))
         try:
             pipeline = start(
                 session(self._master, mutterings=self._folder.absolute() / "workers.log"),

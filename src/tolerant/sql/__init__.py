@@ -79,6 +79,18 @@ def with_weights(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str 
     return with_weights(query, catalogue, base_dir)
 
 
+def with_lookup(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str = ".") -> CreateQuery:
+    """The query with a digest of the file that it looks rows up in; as it is if it looks up none. Paths start at
+    `base_dir`.
+
+    Raises:
+        StatementError: the file cannot be read.
+    """
+    from tolerant.sql.lookups import with_lookup
+
+    return with_lookup(query, catalogue, base_dir)
+
+
 def with_network(statement: CreateStream, base_dir: Path | str = ".") -> CreateStream:
     """The statement with the network that its `network.toml` holds; as it is if it has none. Paths start at `base_dir`.
 
@@ -160,6 +172,7 @@ __all__ = [
     "relations",
     "render",
     "subscription_row",
+    "with_lookup",
     "with_network",
     "with_weights",
 ]

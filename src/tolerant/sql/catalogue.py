@@ -15,6 +15,7 @@ from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import NotAvailable, StatementError
 from tolerant.sql.kinds import KINDS, kind_of
 from tolerant.sql.kinds.bounded import check_within
+from tolerant.sql.kinds.retention import looked_up
 from tolerant.sql.names import is_topic_name
 from tolerant.sql.refusals import conflict, how_to_change, in_use, unknown
 from tolerant.sql.render import number, render
@@ -25,6 +26,7 @@ from tolerant.sql.statements import (
     CreateStream,
     CreateTable,
     Drop,
+    KeepJoinSelect,
     Show,
     Statement,
     Subscribe,
@@ -75,6 +77,8 @@ class Catalogue:
             self.check(statement)
             if isinstance(statement, CreateQuery) and _lacks_weights(statement):
                 raise StatementError("the weights are missing: the sender fills them in with with_weights")
+            if isinstance(statement, CreateQuery) and self._lacks_lookup(statement):
+                raise StatementError("the digest of the file is missing: the sender fills it in with with_lookup")
             if isinstance(statement, CreateStream) and _lacks_network(statement.stream):
                 raise StatementError("the network is missing: the sender fills it in with with_network")
         except StatementError as error:
@@ -271,8 +275,15 @@ class Catalogue:
             raise conflict(
                 "query", query.name, render(held), how_to_change(_without_weights(held), _without_weights(query))
             )
-        if not _lacks_weights(query) and held != query:
-            raise conflict("query", query.name, f"{render(held)}, with other weights")
+        if not _lacks_weights(query) and not self._lacks_lookup(query) and held != query:
+            what = "weights" if isinstance(query.select, AggregateSelect) else "rows in the file"
+            raise conflict("query", query.name, f"{render(held)}, with other {what}")
+
+    def _lacks_lookup(self, query: CreateQuery) -> bool:
+        select = query.select
+        if not isinstance(select, KeepJoinSelect) or select.file is not None:
+            return False
+        return looked_up(select, self.tables[select.left], self.tables[select.right]) is not None
 
     def _check_alter(self, alter: AlterQuery) -> None:
         query = self._known_query(alter.name)
@@ -327,7 +338,10 @@ def _lacks_network(stream: Stream) -> bool:
 
 
 def _without_weights(query: CreateQuery) -> CreateQuery:
+    """The query without what its sender has read from files."""
     select = query.select
+    if isinstance(select, KeepJoinSelect):
+        return replace(query, select=replace(select, file=None))
     if not isinstance(select, AggregateSelect) or select.weight is None:
         return query
     return replace(query, select=replace(select, weight=replace(select.weight, values=None)))

@@ -123,12 +123,17 @@ class BandJoinSelect:
 
 @dataclass(frozen=True)
 class KeepJoinSelect:
-    """`left JOIN right ON left.a = right.b KEEP rows ROWS`."""
+    """`left JOIN right ON left.a = right.b KEEP rows ROWS`.
+
+    `file`: where one of the tables is looked up in its file (`tolerant.sql.lookups`), what the file held when the query
+    was created: a digest of it; None until `tolerant.sql.with_lookup` has read it.
+    """
 
     left: str
     right: str
     on: tuple[str, str]
     rows: int
+    file: str | None = None
 
 
 @dataclass(frozen=True)

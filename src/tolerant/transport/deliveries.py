@@ -24,6 +24,13 @@ def rows_topic(table: str) -> str:
     return f"rows.{table}"
 
 
+def lookup_topic(table: str, digest: str) -> str:
+    """The compacted topic of the rows that a table's file held, by key, for those who look rows up: they stay as they
+    are.
+    """
+    return f"rows.{table}@{digest}"
+
+
 def row_key(table: str, key: str) -> str:
     """What a row of one of several tables is called in their common topic of rows.
 
@@ -44,12 +51,22 @@ def rows_batch(
     chosen = changes.take(np.array(list(last.values()), np.int64))
     values = zip(*(chosen.columns[column.name].tolist() for column in columns), strict=True)
     bodies = [
-        json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode() if insert else None
-        for row, insert in zip(values, chosen.insert.tolist(), strict=True)
-    ]
+        _written(row) if insert else None for row, insert in zip(values, chosen.insert.tolist(), strict=True)
+    ]  # fmt: skip
     keys = list(last) if table is None else [row_key(table, key) for key in last]
     arrays = [pa.array(keys, pa.string()), pa.array(steps[list(last.values())]), pa.array(bodies, pa.binary())]
     return pa.record_batch(arrays, schema=COMPACTED)
+
+
+def lookup_batch(columns: Sequence[Column], keys: pa.Array, values: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Rows of a file, with their key texts, for a `lookup_topic`; of rows with one key the last counts."""
+    rows = zip(*(values[column.name].to_pylist() for column in columns), strict=True)
+    bodies = pa.array(map(_written, rows), pa.binary())
+    return pa.record_batch([keys, pa.array(np.zeros(len(keys), np.int64)), bodies], schema=COMPACTED)
+
+
+def _written(row: Sequence[Any]) -> bytes:
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def read_row(columns: Iterable[Column], body: bytes) -> dict[str, Any]:

@@ -7,7 +7,7 @@ feeds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tolerant.spark.hosting import Hosted
@@ -90,19 +90,26 @@ class PairFactory:
 @dataclass(frozen=True)
 class GrowingFactory:
     """Makes shards of two tables that only grow, with the queries that keep some of their rows; travels to Spark's
-    workers.
+    workers. `log`: the URI of the log, in which rows are looked up.
     """
 
     pair: GrowingPair
+    log: str = ""
 
     def __call__(self, shard: int) -> Hosted:
         """A newly born shard."""
         from tolerant.spark.kinds.growing import GrowingShard
 
-        return GrowingShard(self.pair, shard)
+        return GrowingShard(self.pair, shard, self._fetch)
+
+    def _fetch(self, topic: str, keys: Sequence[str]) -> list[bytes | None]:
+        from tolerant.spark.kinds.looked_up import fetch_from
+        from tolerant.spark.source import opened
+
+        return fetch_from(opened(self.log))(topic, keys)
 
 
-def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint: str) -> ShardFactory:
+def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint: str, log: str = "") -> ShardFactory:
     """What makes the shards of a pipeline. A stream without a URI is fed by edge sources: bounded aggregates."""
     if isinstance(relation, Stream) and relation.polled:
         return PolledFactory(relation)
@@ -111,5 +118,5 @@ def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint:
     if isinstance(relation, Stream):
         return BoundedFactory(relation, epoch, checkpoint)
     if isinstance(relation, GrowingPair):
-        return GrowingFactory(relation)
+        return GrowingFactory(relation, log)
     return PairFactory(relation) if isinstance(relation, Pair) else TableFactory(relation)

@@ -1,4 +1,5 @@
-"""One shard of two tables that only grow: the queries over them keep some of the rows, and the shard none.
+"""One shard of two tables that only grow, or of which one is looked up in its file: the queries over them keep some of
+the rows, and the shard none.
 
 Rows of both tables come in one order, (at, table, key, sequence), when the clocks of both have passed them. A row that
 is deleted or replaced, which a query that has joined and forgotten it could not take back, is a dead letter.
@@ -14,27 +15,32 @@ from tolerant.relations import Changes
 from tolerant.spark.hosting import Output
 from tolerant.spark.intake import DeadRow
 from tolerant.spark.kinds.kept import KeptJoin
+from tolerant.spark.kinds.looked_up import Fetch, LookedUp
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side
 from tolerant.sql import CreateQuery, GrowingPair
 from tolerant.sql.statements import KeepJoinSelect
 from tolerant.transport.rows import pack
 
 
-class GrowingShard(RowsShard[KeptJoin]):
+class GrowingShard(RowsShard[KeptJoin | LookedUp]):
     """`Hosted` by Spark; see the module. What sources have said before is known by the sides' relations, which have no
-    rows.
+    rows. `fetch`: where rows are looked up; None: no query may.
     """
 
-    def __init__(self, pair: GrowingPair, shard: int = 0) -> None:
+    def __init__(self, pair: GrowingPair, shard: int = 0, fetch: Fetch | None = None) -> None:
         one, other = (Side(table) for table in pair.tables)
         super().__init__(pair.name, (one, other), shard)
-        self._tables = pair.tables
+        self._tables, self._fetch = pair.tables, fetch
         self._tally["came"] = 0
 
     def _is_hosted(self, query: CreateQuery) -> bool:
         return isinstance(query.select, KeepJoinSelect)
 
-    def _make(self, query: CreateQuery, state: Arrays | None) -> KeptJoin:
+    def _make(self, query: CreateQuery, state: Arrays | None) -> KeptJoin | LookedUp:
+        assert isinstance(query.select, KeepJoinSelect)
+        if query.select.file is not None:
+            assert self._fetch is not None
+            return LookedUp(query, self._tables, self._fetch, state)
         return KeptJoin(query, self._tables, self._shard, state)
 
     def _apply(self, found: Sequence[Changes]) -> None:

@@ -1,4 +1,6 @@
-"""Retention: a join of two tables that only grow, with memory for n rows; `KEEP n ROWS`."""
+"""Retention: a join of two tables that only grow, or of one that grows with one that is looked up in its file, with
+memory for n rows; `KEEP n ROWS`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,12 @@ from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.joins import check_joined
 from tolerant.sql.kinds.kind import Kind, allow_clauses, sides
 from tolerant.sql.shape import Shape
-from tolerant.sql.statements import CreateQuery, KeepJoinSelect, Select
+from tolerant.sql.statements import CreateQuery, CreateTable, KeepJoinSelect, Select
 
 if TYPE_CHECKING:
     from tolerant.sql.catalogue import Catalogue
+
+_WHOLE = ("INT", "BIGINT")
 
 
 def _recognise(shape: Shape) -> Select | None:
@@ -42,6 +46,34 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     if left.name == right.name:
         raise StatementError(f"{left.name} is joined with itself", found=left.name, about=("JOIN", left.name))
     check_joined(select.on, left, right)
+    place = looked_up(select, left, right)
+    if place is not None:
+        _check_looked_up(select, (left, right), place)
+
+
+def looked_up(select: KeepJoinSelect, left: CreateTable, right: CreateTable) -> int | None:
+    """Which of the tables (0: left, 1: right) is looked up: the one with a file, joined on its key, where the other has
+    none; None: both grow.
+    """
+    both = (left, right)
+    files = [place for place, table in enumerate(both) if table.uri is not None]
+    is_keyed = len(files) == 1 and both[files[0]].key == (select.on[files[0]],)
+    return files[0] if is_keyed else None
+
+
+def _check_looked_up(select: KeepJoinSelect, tables: tuple[CreateTable, CreateTable], place: int) -> None:
+    """Raise StatementError unless values of the growing table's column are keys of the other as they are."""
+    types = [table.type_of(column) for table, column in zip(tables, select.on, strict=True)]
+    if types[0] != types[1] and not set(types) <= set(_WHOLE):
+        key, table = f"{tables[place].name}.{select.on[place]}", tables[1 - place]
+        raise StatementError(
+            f"rows are looked up by {key}, which is {types[place]}; {table.name}.{select.on[1 - place]} is"
+            f" {types[1 - place]}",
+            expected=str(types[place]),
+            found=str(types[1 - place]),
+            hint="declare both columns with one type",
+            about=("JOIN", select.on[1 - place]),
+        )
 
 
 KIND = Kind("retention", "joins with memory for some rows", True, _covers, _recognise, _check)

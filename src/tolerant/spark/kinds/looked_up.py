@@ -1,0 +1,219 @@
+"""A growing table joined with one that does not fit (`KEEP n ROWS` over a table in a file): every row that comes is
+looked up, n rows of the other table are held, the others are fetched when they are asked for.
+
+`tolerant.retention.Lookups` decides which are held (`specs/6-retention.md` §2.2); nothing is lost by forgetting, it
+only costs fetches. Every batch of results says what share of the rows that came found theirs held; so does
+`current.<query>`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tolerant.kernels import snapshots
+from tolerant.relations import Changes
+from tolerant.relations.changes import DTYPES, empty_columns
+from tolerant.retention import Estimate, Lookups
+from tolerant.spark.kinds.codes import codes
+from tolerant.spark.kinds.kept import Arrays, Integers, Rows
+from tolerant.sql import CreateQuery, CreateTable
+from tolerant.sql.kinds.retention import looked_up
+from tolerant.sql.statements import KeepJoinSelect
+from tolerant.transport import Log
+from tolerant.transport.changes import ARROW, key_texts
+from tolerant.transport.deliveries import lookup_topic
+from tolerant.transport.results import kept_batch, results_topic
+from tolerant.transport.rows import compacted
+from tolerant.transport.subscriptions import subscription_ids
+
+Fetch = Callable[[str, Sequence[str]], list[bytes | None]]
+"""From a topic and keys to the rows of these; None where there is none. What it gives for a key never changes."""
+
+_THERE = ""  # the name of the column that says whether there is such a row: no column of a table has it
+
+
+def fetch_from(log: Log) -> Fetch:
+    """Fetches rows from a log."""
+
+    def fetch(topic: str, keys: Sequence[str]) -> list[bytes | None]:
+        found = (log.latest(topic, key) for key in keys)
+        return [None if record is None else record.body for record in found]
+
+    return fetch
+
+
+class LookedUp:
+    """One query that looks rows up; it has no parameters, and who listens to it need not say so.
+
+    That there is no row of some key is remembered as a row is.
+    """
+
+    tally = "results"
+
+    def __init__(
+        self, query: CreateQuery, tables: tuple[CreateTable, CreateTable], fetch: Fetch, state: Arrays | None = None
+    ) -> None:
+        select = query.select
+        assert isinstance(select, KeepJoinSelect)
+        assert select.file is not None
+        self.query, self._fetch = query, fetch
+        self._turned = tables[0].name != select.left  # a pair's order is that of names
+        self._tables = (tables[1], tables[0]) if self._turned else tables
+        self._of_tables = [(table.name, table.columns) for table in self._tables]
+        place = looked_up(select, *self._tables)
+        assert place is not None
+        self._grows, self._table = 1 - place, self._tables[place]
+        self._topic = lookup_topic(self._table.name, select.file)
+        self._on, self._key = select.on[1 - place], select.on[place]
+        self._found, self._fetched, self._step = 0, 0, 0  # results and fetches so far, and the step of the last result
+        if state is None:
+            self._lookups = Lookups.bounded(select.rows)
+            columns = {**empty_columns(self._table.columns), _THERE: np.zeros(0, np.bool_)}
+            self._rows = Rows(np.zeros(0, np.int64), columns)
+        else:
+            self._load(state)
+
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def held(self) -> int:
+        """How many rows are kept."""
+        return len(self._lookups)
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Nobody has to subscribe.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self.query.name} has no parameters: whoever reads its answers hears all of it")
+
+    def say(
+        self, changes: tuple[Changes, Changes], steps: tuple[Integers, Integers]
+    ) -> list[tuple[str, pa.RecordBatch]]:
+        """The result rows of the rows that came, of both tables in the pair's order; those of the table that is looked
+        up are of no account.
+        """
+        place = 1 - self._grows if self._turned else self._grows
+        came, numbers = changes[place], steps[place]
+        if not len(came):
+            return []
+        asked = came.columns[self._on]
+        found = self._look_up(asked)
+        there = found.pop(_THERE)
+        if not there.any():
+            return []
+        columns = {
+            f"{table.name}.{name}": column[there]
+            for table, of_table in zip(self._tables, self._in_order(came.columns, found), strict=True)
+            for name, column in of_table.items()
+        }
+        self._found += int(np.count_nonzero(there))
+        last = numbers[np.searchsorted(came.at, came.at[there], side="right") - 1]  # of the moment
+        self._step = int(last[-1])
+        (subscription,) = subscription_ids({}).tolist()
+        batch = kept_batch(
+            self._of_tables,
+            at=came.at[there],
+            steps=last,
+            subscription=subscription,
+            share=self.share().value,
+            columns=columns,
+        )
+        return [(results_topic(self.query.name), batch)]
+
+    def share(self) -> Estimate:
+        """What part of the rows that came found theirs held, and its standard error as the chance of the next one."""
+        return self._lookups.share()
+
+    def current(self) -> tuple[str, pa.RecordBatch]:
+        """What has been found so far, for the compacted topic `current.<query>`."""
+        share, error = self.share()
+        body = json.dumps({"found": self._found, "share": share, "error": error, "fetched": self._fetched})
+        return f"current.{self.query.name}", compacted([("", self._step, body.encode())])
+
+    def figures(self) -> dict[str, float]:
+        """Rows that came, and rows that are kept of the table that is looked up; results found, rows fetched, and the
+        share of rows that found theirs held.
+        """
+        share, error = self.share()
+        counts = {"rows": self._lookups.asked, "kept": self.held, "found": self._found, "fetched": self._fetched}
+        return {**counts, "share": round(share, 4), "error": round(error, 4)}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All that is kept and known."""
+        arrays, values = self._lookups.state()
+        arrays |= {f"rows.{name}": array for name, array in self._rows.state().items()}
+        packed = snapshots.pack(arrays, [values, self._found, self._fetched, self._step])
+        return {"looked": np.frombuffer(packed, np.uint8)}
+
+    def _load(self, state: Arrays) -> None:
+        arrays, (values, self._found, self._fetched, self._step) = snapshots.unpack(state["looked"].tobytes())
+        self._lookups = Lookups.load(arrays, values)
+        names = {column.name: column.type == "STRING" for column in self._table.columns}
+        rows = {name.removeprefix("rows."): array for name, array in arrays.items() if name.startswith("rows.")}
+        self._rows = Rows.load({**names, _THERE: False}, rows)
+
+    def _in_order(self, own: Arrays, other: Arrays) -> tuple[Arrays, Arrays]:
+        """Columns of the growing table and of the other in the order of the statement."""
+        return (own, other) if self._grows == 0 else (other, own)
+
+    def _look_up(self, asked: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """The rows of the other table with these keys, and whether there are such; the cache is what it is then."""
+        wanted, first, back = np.unique(codes(asked), return_index=True, return_inverse=True)
+        values = asked[first]
+        if (values[back] != asked).any():  # codes of texts that are equal by chance: let each be fetched
+            return self._one_by_one(asked)
+        held = np.isin(wanted, self._rows.numbers)
+        same = np.zeros(len(wanted), np.bool_)
+        same[held] = self._rows.of(wanted[held])[self._key] == values[held]
+        self._lookups.take(wanted[back])
+        fetched = self._fetch_rows(values[~same])
+        columns = {name: np.empty(len(wanted), column.dtype) for name, column in self._rows.columns.items()}
+        for name, column in self._rows.of(wanted[same]).items():
+            columns[name][same], columns[name][~same] = column, fetched[name]
+        self._keep(wanted, columns)
+        return {name: column[back] for name, column in columns.items()}
+
+    def _one_by_one(self, asked: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        parts = [self._look_up(asked[k : k + 1]) for k in range(len(asked))]
+        return {name: np.concatenate([part[name] for part in parts]) for name in self._rows.columns}
+
+    def _keep(self, numbers: Integers, columns: Arrays) -> None:
+        """Of these rows and of those that are held, hold those that the cache keeps."""
+        kept = self._lookups.held()
+        self._rows.keep(np.setdiff1d(kept, numbers, assume_unique=True))
+        chosen = np.isin(numbers, kept, assume_unique=True)
+        self._rows.add(numbers[chosen], {name: column[chosen] for name, column in columns.items()})
+        order = np.argsort(self._rows.numbers)
+        self._rows = Rows(self._rows.numbers[order], {n: column[order] for n, column in self._rows.columns.items()})
+
+    def _fetch_rows(self, keys: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """The rows of these keys; of one that is not there, its key."""
+        key_type = self._table.type_of(self._key) or ""
+        texts = key_texts([pa.array(keys, ARROW[key_type] if key_type not in ("INT", "BIGINT") else pa.int64())])
+        bodies = self._fetch(self._topic, texts.to_pylist())
+        self._fetched += len(keys)
+        there = np.array([body is not None for body in bodies], np.bool_)
+        rows = [json.loads(body) for body in bodies if body is not None]
+        found: dict[str, NDArray[Any]] = {_THERE: there}
+        for place, column in enumerate(self._table.columns):
+            values = empty_columns((column,), len(keys))[column.name]
+            values[there] = _array((row[place] for row in rows), column.type, len(rows))
+            if column.name == self._key:
+                values[~there] = keys[~there]
+            elif values.dtype == object:
+                values[~there] = ""
+            found[column.name] = values
+        return found
+
+
+def _array(values: Iterable[Any], type_name: str, size: int) -> NDArray[Any]:
+    return np.fromiter(values, DTYPES[type_name], size)
