@@ -1,4 +1,4 @@
-"""A join with room for some rows on real Spark, and one that looks rows up: results, once each, through a kill; share."""
+"""Joins with room for some rows, and rows that are looked up, on real Spark: results, once each, through a kill."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""A cache without a model, which is learned as references come (`specs/6-retention.md` §5): the live form of `cache`."""
+"""A cache without a model, which is learned as references come (`specs/6-retention.md` §5): `cache`, live."""
 
 from __future__ import annotations
 
