@@ -12,8 +12,9 @@ from test_table_shard import TOPICS, Shop
 from tolerant.client import Client, send
 from tolerant.merging import Costs, RowsSeen
 from tolerant.spark.kinds.channel_table import cut_exactly
-from tolerant.spark.kinds.regrouping import coarse, grain, renumbered
+from tolerant.spark.kinds.regrouping import Regrouping, coarse, grain, renumbered, tiles
 from tolerant.sql import Subscribe, Unsubscribe, parse
+from tolerant.sql.statements import Sharing
 from tolerant.streams import SECOND
 from tolerant.testing.channel_hearing import ChannelHearing
 from tolerant.transport.rows import unpack
@@ -120,6 +121,53 @@ def test_who_comes_is_served_at_once_and_who_goes_is_not_served():
     assert [row["key"] for row in city.hearing("boxs").told[late]] == ["2000", "2001", "2002"]
     assert city.hearing("boxs").members[~late] == set()
     assert len(city.hearing("boxs").told[gone]) == told
+
+
+def test_with_pieces_each_is_a_channel_and_nothing_is_in_vain():
+    query = parse(f"CREATE QUERY parts(x1, y1, x2, y2) AS {BETWEEN} WITH (channel = 0.1, procedure = pieces)")
+    city = City(query)
+    left, right = city.watch("parts", 0, 0, 6, 9), city.watch("parts", 4, 0, 9, 9)
+    city.now += 2 * SECOND
+    for key in range(120):
+        city.put(key, x=key % 12, y=key % 10)
+    city.tick()
+    city.period()
+    found = city.hearing("parts")
+    opened = {channel: (found.members[channel], regions) for channel, regions in found.regions.items()}
+    assert len(opened) == 3
+    assert [members for _, members in sorted((regions, members) for members, regions in opened.values())] == [
+        {left},
+        {left, right},
+        {right},
+    ]
+    assert city.figures("parts")["channels"] == 3
+    before = len(city.rows("answers.parts"))
+    for key, x in enumerate((2.0, 4.0, 6.0, 8.0), 1000):  # 4 and 6 are edges, and of both
+        city.put(key, x=x, y=5)
+    city.tick()
+    assert len({row["channel"] for row in city.rows("answers.parts")[before:]}) == 3
+    assert len(city.rows("answers.parts")[before:]) == 4
+    found = city.hearing("parts")
+    assert [row["key"] for row in found.told[left][-3:]] == ["1000", "1001", "1002"]
+    assert [row["key"] for row in found.told[right][-3:]] == ["1001", "1002", "1003"]
+    assert found.wasted == 0
+    city.unwatch("parts", 0, 0, 6, 9)  # its own piece carries nothing more, the common one does
+    city.put(2000, x=2.0, y=5)
+    city.put(2001, x=5.0, y=5)
+    city.tick()
+    assert [row["key"] for row in city.hearing("parts").told[right][-1:]] == ["2001"]
+    assert city.figures("parts")["channels"] == 2
+    third = city.watch("parts", 8, 0, 20, 9)
+    city.put(2002, x=8.5, y=5)
+    city.period()
+    now = {channel for channel, members in city.hearing("parts").members.items() if channel >= 0 and members}
+    assert len(now) == 3
+    assert not now & opened.keys()  # cut otherwise
+    city.watch("parts", 500, 0, 520, 9)
+    city.put(2003, x=8.5, y=5)
+    city.period()
+    assert {c for c, members in city.hearing("parts").members.items() if c >= 0 and members} == now
+    assert [row["key"] for row in city.hearing("parts").told[third]] == ["2002", "2003"]
 
 
 def test_a_channel_that_everyone_leaves_carries_nothing():
@@ -278,6 +326,7 @@ def test_everybody_hears_exactly_their_answer_whatever_was_merged(steps):
             for number, found in city.hearing(name).told.items()
         }
         assert told == {who: heard for who, heard in expected.items() if who[0] == name}
+    assert city.hearing(TILES["pieces"].name).wasted == 0
     again = city.born()
     again.restore(city.shard.snapshot(), [])
     assert again.snapshot() == city.shard.snapshot()
@@ -321,6 +370,26 @@ def test_a_range_that_holds_nothing_disturbs_nobody(values):
     city.period()
     assert 99 not in city.hearing("boxs").told
     assert city.figures("boxs")["channels"] == 3
+
+
+@pytest.mark.parametrize(("procedure", "count"), [("union", 500), ("pieces", 1500), ("pieces", 6000)])
+def test_many_ranges_are_grouped_in_little_time_whatever_is_sent(procedure, count):
+    rng = np.random.default_rng(1)
+    corner = np.repeat(rng.uniform(0, 1000, (count, 2)), 2, axis=0)  # everyone has a twin
+    rectangles = np.concatenate([corner, corner + 20], axis=1)
+    plan = Regrouping(Sharing(procedure=procedure), 2)
+    plan.seen.add(rng.uniform(0, 1000, (2000, 2)))
+    groups = plan.groups(1, np.arange(len(rectangles)), rectangles)
+    assert (groups[::2] == groups[1::2]).all()
+    assert len(np.unique(groups)) <= count
+
+
+def test_neighbours_are_in_one_tile():
+    places = np.arange(40.0)
+    rectangles = np.stack([places, np.zeros(40), places + 1, np.ones(40)], axis=1)
+    found = tiles(rectangles, 12)
+    assert np.unique(found, return_counts=True)[1].tolist() == [10] * 4
+    assert np.count_nonzero(np.diff(found)) == 3
 
 
 def test_many_rectangles_are_looked_at_coarsely_where_a_channel_costs_much():

@@ -1,5 +1,5 @@
-"""Tables on real Spark: rows that change, subscriptions from a file that come to share a channel, a pipeline that is
-killed.
+"""Tables on real Spark: rows that change, subscriptions from a file that come to share channels by every procedure, a
+pipeline that is killed.
 """
 
 import json
@@ -21,6 +21,14 @@ from tolerant.transport.rows import unpack
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 RANGES = [(0, 10), (5, 5), (-100, 100)]
+CORNERS = "SELECT * FROM stock WHERE x BETWEEN low AND 50 AND y BETWEEN 0 AND top"
+UNIONS = f"CREATE QUERY unions(low, top) AS {CORNERS} WITH (channel = 100, procedure = 'union')"
+PIECES = f"CREATE QUERY pieces(low, top) AS {CORNERS} WITH (channel = 0.001, procedure = 'pieces')"
+SUBSCRIBED = {  # no two alike: a subscription's number is made of its parameters
+    "area": RANGES,
+    "unions": [(0, 3), (5, 1), (7, 2)],
+    "pieces": [(0, 2), (5, 3), (7, 0), (10, 1)],
+}
 
 
 @pytest.fixture
@@ -28,7 +36,9 @@ def live(tmp_path: Path) -> Iterator[Live]:
     (tmp_path / "subs.csv").write_text("high,low\n" + "".join(f"{high},{low}\n" for low, high in RANGES) + "1,2\n")
     (tmp_path / "stock.csv").write_text("id,name,x,y\n1,first,5.0,0\n2,second,50.0,0\n")
     table = render(STOCK).replace("KEY (id)", "KEY (id) FROM 'stock.csv'")
-    one = Live(tmp_path, f"{table};\n{render(AREA)};\nSUBSCRIBE area FROM 'subs.csv';", stream="")
+    corners = "".join(f"SUBSCRIBE {name}{values};\n" for name in ("unions", "pieces") for values in SUBSCRIBED[name])
+    statements = f"{table};\n{render(AREA)};\n{UNIONS};\n{PIECES};\nSUBSCRIBE area FROM 'subs.csv';\n{corners}"
+    one = Live(tmp_path, statements, stream="")
     yield one
     one.close()
 
@@ -37,7 +47,7 @@ def play(table: Table, model: Model, chance: random.Random, count: int) -> None:
     for _ in range(count):
         key, x = chance.randrange(6), chance.choice([0.0, 5.0, 7.0, 10.0, 11.0])
         if chance.random() < 0.7:
-            row = {"id": key, "name": "n", "x": x, "y": 0}
+            row = {"id": key, "name": "n", "x": x, "y": chance.randrange(4)}
             table.update(row)
             model.put(str(key), row)
         else:
@@ -46,21 +56,31 @@ def play(table: Table, model: Model, chance: random.Random, count: int) -> None:
         time.sleep(0.01)
 
 
-def delivered(live: Live) -> dict[int, list[tuple]]:
-    """What the channels say to each subscription, strictly by their headers."""
-    ranges = {number_of(parse(f"SUBSCRIBE area({low}, {high})")): (low, high) for low, high in RANGES}
-    entries = live.log.read(["channels.area", "answers.area"])
-    found = ChannelHearing(lambda number, row: inside("area", ranges[number], row)).read(entries)
+def numbered(name: str, values: tuple[int, int]) -> int:
+    """The subscription's number: that of one with the same parameters to a template that takes the same."""
+    return number_of(parse(f"SUBSCRIBE {'area' if name == 'area' else 'box'}{values}"))
+
+
+def heard(live: Live, name: str) -> ChannelHearing:
+    """What a query's channels say to each subscription, strictly by their headers."""
+    ranges = {numbered(name, values): values for values in SUBSCRIBED[name]}
+    entries = live.log.read([f"channels.{name}", f"answers.{name}"])
+    found = ChannelHearing(lambda number, row: inside(name, ranges[number], row)).read(entries)
     assert found.faults == []
+    return found
+
+
+def delivered(live: Live) -> dict[tuple[str, int], list[tuple]]:
     return {
-        number: [(row["kind"], row["key"], row["row.x"], row["row.y"]) for row in rows]
-        for number, rows in found.told.items()
+        (name, number): [(row["kind"], row["key"], row["row.x"], row["row.y"]) for row in rows]
+        for name in SUBSCRIBED
+        for number, rows in heard(live, name).told.items()
     }
 
 
-def shared(live: Live) -> set[int]:
+def shared(live: Live, name: str) -> set[int]:
     """The channels in the table that are not a subscription's own."""
-    entries = live.log.read("channels.area")
+    entries = live.log.read(f"channels.{name}")
     found = {channel for entry in entries for channel in unpack(entry.payload).column("channel").to_pylist()}
     return {channel for channel in found if channel >= 0}
 
@@ -69,8 +89,8 @@ def test_rows_reach_their_subscriptions_through_a_kill(live: Live) -> None:
     chance, model = random.Random(3), Model()
     live.run()
     live.wait(lambda: live.log.latest("status.stock", "summary/0"), "the table's pipeline")
-    for low, high in RANGES:
-        model.subscribed[number_of(parse(f"SUBSCRIBE area({low}, {high})"))] = ("area", (low, high))
+    for name, values in ((name, values) for name, held in SUBSCRIBED.items() for values in held):
+        model.subscribed[numbered(name, values)] = (name, values)
     said = (live.folder / "run-0.txt").read_text()
     assert "3 from subs.csv, 1 refused" in said
     assert "row 4: the range of x is empty" in said
@@ -87,24 +107,25 @@ def test_rows_reach_their_subscriptions_through_a_kill(live: Live) -> None:
         play(table, model, chance, 40)
         live.run()
         play(table, model, chance, 40)
-    expected = {number: told for (_, number), told in model.delivered.items()}
-    live.wait(lambda: delivered(live) == expected, "every change at every subscription, once")
+    live.wait(lambda: delivered(live) == model.delivered, "every change at every subscription, once")
 
     # By now a boundary has passed: all of them share a channel, and a row goes over it once.
-    live.wait(lambda: shared(live), "a channel that is shared")
+    live.wait(lambda: all(shared(live, name) for name in SUBSCRIBED), "channels that are shared")
     with Table("stock", live.uri, "shop") as table:
         play(table, model, chance, 20)
         live.kill(live.runs[-1])
         live.run()
         play(table, model, chance, 20)
-    expected = {number: told for (_, number), told in model.delivered.items()}
-    live.wait(lambda: delivered(live) == expected, "every change over shared channels, once")
+    live.wait(lambda: delivered(live) == model.delivered, "every change over shared channels, once")
+    assert heard(live, "pieces").wasted == 0  # nobody is sent what is not theirs
+    assert heard(live, "unions").wasted > 0
     assert "of them shared" in live.tolerant("explain", "area").stdout
 
-    heard = list(wide.changes(stop=lambda: True))
+    changes = list(wide.changes(stop=lambda: True))
     while wide.poll():
-        heard += wide.ready()
-    assert [(c.kind, str(c.row["id"]), c.row["x"], c.row["y"]) for c in heard] == expected[wide.number][2:]
+        changes += wide.ready()
+    told = model.delivered["area", wide.number][2:]
+    assert [(c.kind, str(c.row["id"]), c.row["x"], c.row["y"]) for c in changes] == told
 
     # A template can be watched from the terminal, and one who unsubscribes is let go.
     watched = live.tolerant("watch", "area(-100, 100)", "--json", "--for", "2").stdout.splitlines()

@@ -6,7 +6,7 @@ subscription itself would judge it, whatever the type of its columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from tolerant.relations.boxes import BoxTree
 Integers = NDArray[np.int64]
 
 LARGEST_CUT = 64
-"""Members of a channel, at most, whose ranges are cut into disjoint ones: that takes the square of them."""
+"""Different ranges of a group, at most, that are cut into disjoint ones: that takes the square of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,14 @@ class Regions:
 
 
 class ChannelTable:
-    """Channels with their regions and how many take each. `numbers` int64[k] ascending, `members` int64[k]."""
+    """Channels with their regions and how many take each. `numbers` int64[k] ascending, `members` int64[k].
 
-    def __init__(self, regions: Regions, numbers: Integers, members: Integers) -> None:
-        self.regions, self.numbers, self.members = regions, numbers, members
+    `groups` int64[k]: those who share the channel. A group has one, with its own number; or with "pieces" one for each
+    of its regions, which those take in whose ranges it lies.
+    """
+
+    def __init__(self, regions: Regions, numbers: Integers, members: Integers, groups: Integers) -> None:
+        self.regions, self.numbers, self.members, self.groups = regions, numbers, members, groups
         self._place = np.searchsorted(numbers, regions.of)
         entries = np.arange(len(regions.of))
         self._tree = BoxTree.of(regions.ends.copy(), entries) if len(entries) else None
@@ -46,13 +50,48 @@ class ChannelTable:
     def empty(cls, dimensions: int) -> ChannelTable:
         """No channels."""
         none = np.zeros(0, np.int64)
-        return cls(Regions(np.zeros((0, 2 * dimensions), np.int64), none), none, none)
+        return cls(Regions(np.zeros((0, 2 * dimensions), np.int64), none), none, none, none)
 
     @classmethod
-    def of(cls, ends: Integers, channels: Integers, procedure: str) -> ChannelTable:
-        """The channels of subscriptions with these ends, int64[n, 2d], on these channels, int64[n]."""
-        numbers, members = np.unique(channels, return_counts=True)
-        return cls(regions_of(ends, channels, procedure), numbers, members.astype(np.int64))
+    def of(cls, ends: Integers, groups: Integers, procedure: str) -> ChannelTable:
+        """The channels of subscriptions with these ends, int64[n, 2d], in these groups, int64[n]; one a group."""
+        numbers, members = np.unique(groups, return_counts=True)
+        return cls(regions_of(ends, groups, procedure), numbers, members.astype(np.int64), numbers)
+
+    @classmethod
+    def pieces(cls, ends: Integers, groups: Integers, before: ChannelTable, free: int) -> tuple[ChannelTable, int]:
+        """The same with a channel for each piece of a group, and the next number that is free.
+
+        A piece that the group had before keeps its number.
+        """
+        cut = regions_of(ends, groups, "pieces")
+        known = before.groups[before._place]
+        held = {(group, *box): number for group, box, number in _rows(known, before.regions.ends, before.regions.of)}
+        of = np.empty(len(cut.of), np.int64)
+        for place, (group, box, _) in enumerate(_rows(cut.of, cut.ends, cut.of)):
+            number = held.get((group, *box))
+            of[place] = free if number is None else number
+            free += number is None
+        order = np.argsort(of)
+        table = cls(Regions(cut.ends[order], of[order]), of[order], np.zeros(len(of), np.int64), cut.of[order])
+        table.members += np.bincount(table._places(table.takers(ends, groups)[1]), minlength=len(of))
+        return table, free
+
+    def takers(self, ends: Integers, groups: Integers) -> tuple[Integers, Integers]:
+        """Pairs (subscription, channel): who of these, with ends int64[n, 2d] in groups int64[n], takes which."""
+        if np.array_equal(self.groups, self.numbers):
+            return np.arange(len(groups)), groups
+        of = self.groups[self._place]
+        order = np.argsort(of, kind="stable")
+        first, last = (np.searchsorted(of[order], groups, side) for side in ("left", "right"))
+        counts = last - first
+        who = np.repeat(np.arange(len(groups)), counts)
+        which = order[np.arange(len(who)) + np.repeat(first - (np.cumsum(counts) - counts), counts)]
+        half = ends.shape[1] // 2
+        boxes = self.regions.ends[which]
+        # A piece is inside a range or outside; the box of a group that is too large to be cut meets all of them.
+        meet = ((ends[who, :half] <= boxes[:, half:]) & (boxes[:, :half] <= ends[who, half:])).all(axis=1)
+        return who[meet], self.regions.of[which[meet]]
 
     def route(self, points: Integers) -> tuple[Integers, Integers]:
         """Pairs (row, channel) for rows at these points, int64[m, d]."""
@@ -62,49 +101,68 @@ class ChannelTable:
         return rows, self.regions.of[entries]
 
     def leave(self, channels: Integers) -> None:
-        """One member of each of these channels goes; one without members carries nothing."""
-        np.subtract.at(self.members, np.searchsorted(self.numbers, channels), 1)
+        """One who takes it goes from each of these channels; one that nobody takes carries nothing."""
+        np.subtract.at(self.members, self._places(channels), 1)
 
     def members_of(self, channels: Integers) -> Integers:
         """How many take each of these channels."""
-        return self.members[np.searchsorted(self.numbers, channels)]
+        return self.members[self._places(channels)]
+
+    def _places(self, channels: Integers) -> Integers:
+        return np.searchsorted(self.numbers, channels)
 
     def regions_by_channel(self) -> dict[int, Integers]:
         """The regions of each channel."""
-        order = np.argsort(self.regions.of, kind="stable")
-        sizes = np.unique(self.regions.of[order], return_counts=True)[1]
-        parts = np.split(self.regions.ends[order], np.cumsum(sizes)[:-1]) if len(order) else []
-        return dict(zip(np.unique(self.regions.of).tolist(), parts, strict=True))
+        return {number: self.regions.ends[places] for number, places in _together(self.regions.of).items()}
+
+    def regions_by_group(self) -> dict[int, tuple[Integers, Integers]]:
+        """The regions of each group's channels, and the place of the channel of each of them among `numbers`."""
+        by_group = _together(self.groups[self._place])
+        return {group: (self.regions.ends[places], self._place[places]) for group, places in by_group.items()}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything as arrays."""
-        return {"ends": self.regions.ends, "of": self.regions.of, "numbers": self.numbers, "members": self.members}
+        held = {"numbers": self.numbers, "members": self.members, "groups": self.groups}
+        return {"ends": self.regions.ends, "of": self.regions.of, **held}
 
     @classmethod
     def load(cls, arrays: Mapping[str, NDArray[Any]]) -> ChannelTable:
         """What `state` was taken of."""
-        return cls(Regions(arrays["ends"], arrays["of"]), arrays["numbers"], arrays["members"].copy())
+        regions = Regions(arrays["ends"], arrays["of"])
+        return cls(regions, arrays["numbers"], arrays["members"].copy(), arrays["groups"])
 
 
-def regions_of(ends: Integers, channels: Integers, procedure: str) -> Regions:
-    """What channels carry for members with these ends: their bounding box, or with "union" and "pieces" the union of
-    their ranges in disjoint boxes, with "pieces" each inside or outside every member's.
+def _rows(*arrays: Integers) -> Iterator[tuple[Any, ...]]:
+    return zip(*(array.tolist() for array in arrays), strict=True)
+
+
+def _together(labels: Integers) -> dict[int, Integers]:
+    """The places of each label, ascending."""
+    order = np.argsort(labels, kind="stable")
+    names, starts = np.unique(labels[order], return_index=True)
+    return dict(zip(names.tolist(), np.split(order, starts[1:]) if len(order) else [], strict=True))
+
+
+def regions_of(ends: Integers, groups: Integers, procedure: str) -> Regions:
+    """What groups are sent, for members with these ends: their bounding box, or with "union" and "pieces" the union of
+    their ranges in disjoint boxes, with "pieces" each inside or outside every member's; `of`: the group.
     """
     if not len(ends):
-        return Regions(ends, channels)
+        return Regions(ends, groups)
     half = ends.shape[1] // 2
-    order = np.argsort(channels, kind="stable")
-    numbers, starts = np.unique(channels[order], return_index=True)
+    order = np.argsort(groups, kind="stable")
+    numbers, starts = np.unique(groups[order], return_index=True)
     if procedure == "box":
         lows = np.minimum.reduceat(ends[order, :half], starts)
         highs = np.maximum.reduceat(ends[order, half:], starts)
         return Regions(np.concatenate([lows, highs], axis=1), numbers)
     boxes, of = [], []
-    for number, group in zip(numbers.tolist(), np.split(ends[order], starts[1:]), strict=True):
-        if len(group) > LARGEST_CUT:
-            found = np.concatenate([group[:, :half].min(axis=0), group[:, half:].max(axis=0)])[None]
+    for number, members in zip(numbers.tolist(), np.split(ends[order], starts[1:]), strict=True):
+        distinct = np.unique(members, axis=0)
+        if len(distinct) > LARGEST_CUT:
+            found = np.concatenate([distinct[:, :half].min(axis=0), distinct[:, half:].max(axis=0)])[None]
         else:
-            found = cut_exactly(group, apart=procedure == "pieces")
+            found = cut_exactly(distinct, apart=procedure == "pieces")
         boxes.append(found)
         of.append(np.full(len(found), number))
     return Regions(np.concatenate(boxes), np.concatenate(of))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,56 +21,79 @@ RECTANGLES = 1000
 """Subscriptions that are listed, at most, evenly over all: enough for a picture."""
 
 
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What a group's channels carry: `regions` float64[r, 2d], disjoint, the channel of each, int64[r] (any numbers),
+    and how many take that, int64[r].
+    """
+
+    regions: Floats
+    channels: Integers
+    takers: Integers
+
+
 def explanation(
     sharing: Sharing,
     size: RowCounts | None,
     rectangles: Floats,
-    channels: Integers,
-    regions: dict[int, Floats],
+    groups: Integers,
+    carried: dict[int, Carried],
     columns: tuple[str, ...],
 ) -> dict[str, Any]:
     """The bill of the channels on which these subscriptions are, in the currency of the prices, a period.
 
-    `rectangles` float64[n, 2d] with the channel of each, int64[n] (below 0: its own); `regions`: what each of the
-    shared channels carries. Rows in vain: those that a subscriber is sent and does not want.
+    `rectangles` float64[n, 2d] with the group of each, int64[n] (below 0: on a channel of its own); `carried`: the
+    channels of each of the others. Rows in vain: those that a subscriber is sent and does not want.
     """
     costs = Costs(sharing.channel, sharing.transfer, sharing.waste)
     own = np.zeros(len(rectangles)) if size is None else size(rectangles)
-    numbers, of = np.unique(channels, return_inverse=True)
+    numbers, of = np.unique(groups, return_inverse=True)
     members = np.bincount(of, minlength=len(numbers))
     wanted = np.bincount(of, own, minlength=len(numbers))
-    carried, pieces = wanted.copy(), np.ones(len(numbers))
+    sent, heard, channels, shared = wanted.copy(), wanted.copy(), np.ones(len(numbers)), 0
     for place in np.flatnonzero(numbers >= 0).tolist():
-        held = regions[int(numbers[place])]
-        carried[place] = 0.0 if size is None else float(size(held).sum())
-        pieces[place] = len(held) if sharing.procedure == "pieces" else 1
-    waste = np.zeros(len(numbers)) if sharing.procedure == "pieces" else np.maximum(members * carried - wanted, 0.0)
-    waste[numbers < 0] = 0.0
-    cost = costs.channel * pieces + costs.transfer * carried + costs.waste * waste
+        held = carried[int(numbers[place])]
+        taken = held.takers > 0
+        rows = np.zeros(len(taken)) if size is None else np.where(taken, size(held.regions), 0.0)
+        sent[place], heard[place] = rows.sum(), (rows * held.takers).sum()
+        channels[place] = len(np.unique(held.channels[taken]))
+        shared += len(np.unique(held.channels[held.takers > 1]))
+    waste = np.maximum(heard - wanted, 0.0)
+    cost = costs.channel * channels + costs.transfer * sent + costs.waste * waste
     apart = costs.channel * members + costs.transfer * wanted
     listed = np.lexsort((numbers, -members))[:CHANNELS]
-    chosen = np.unique(np.linspace(0, len(channels) - 1, min(len(channels), RECTANGLES)).astype(np.int64))
+    chosen = np.unique(np.linspace(0, len(groups) - 1, min(len(groups), RECTANGLES)).astype(np.int64))
     return {
         "prices": asdict(sharing),
         "columns": list(columns),
-        "subscriptions": len(channels),
-        "channels": len(numbers),
-        "shared": int(np.count_nonzero(members > 1)),
+        "subscriptions": len(groups),
+        "channels": int(channels.sum()),
+        "shared": shared,
         "rows_apart": float(wanted.sum()),
-        "rows_sent": float(carried.sum()),
+        "rows_sent": float(sent.sum()),
         "rows_in_vain": float(waste.sum()),
         "cost": float(cost.sum()),
         "cost_apart": float(apart.sum()),
+        "bill": {
+            "channels": float(costs.channel * channels.sum()),
+            "transfer": float(costs.transfer * sent.sum()),
+            "waste": float(costs.waste * waste.sum()),
+        },
         "largest": [
             {
                 "channel": int(numbers[at]),
+                "channels": int(channels[at]),
                 "members": int(members[at]),
-                "regions": regions[int(numbers[at])].tolist() if numbers[at] >= 0 else rectangles[of == at].tolist(),
-                "rows": float(carried[at]),
+                "regions": _regions(carried, int(numbers[at]), rectangles[of == at]),
+                "rows": float(sent[at]),
                 "in_vain": float(waste[at]),
                 "saves": float(apart[at] - cost[at]),
             }
             for at in listed.tolist()
         ],
-        "rectangles": [[int(channels[at]), *rectangles[at].tolist()] for at in chosen.tolist()],
+        "rectangles": [[int(groups[at]), *rectangles[at].tolist()] for at in chosen.tolist()],
     }
+
+
+def _regions(carried: dict[int, Carried], group: int, own: Floats) -> Any:
+    return (carried[group].regions if group >= 0 else own).tolist()

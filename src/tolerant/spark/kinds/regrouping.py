@@ -18,8 +18,18 @@ Integers = NDArray[np.int64]
 LARGEST = 1e18
 """An end beyond it counts as this, for the plan alone: what is sent does not depend on it."""
 
-_CALLED = 2000
-"""Subscriptions, at most, for which plans of "union" and "pieces" are made: they compare all pairs."""
+_UNION = 400
+"""Different rectangles, at most, for which a plan of "union" is made, in about a second: everyone is compared with
+everyone, however far apart. Above, groups are those of "box", whose union is smaller still.
+"""
+
+_PIECES = 1000
+"""Different rectangles, at most, for which a plan of "pieces" is made at once. Above, it is made part by part: only
+those that overlap gain by it, so that little is lost.
+"""
+
+_PARTS = 5
+"""Parts, at most; above, only equal rectangles share a channel: groups of "box" would be cut into far too many."""
 
 _MANY = 8
 """One subscription in so many that changed: merge afresh, as repairing one by one takes longer."""
@@ -78,8 +88,11 @@ class Regrouping:
             return None
         if due:
             self._reviewed, self._since = self.seen.rows, 0
-        if self._sharing.procedure != "box" and len(ids) <= _CALLED:
-            return self._merged(ids, rectangles, size)
+        if self._sharing.procedure != "box":
+            distinct, equal = np.unique(rectangles, axis=0, return_inverse=True)
+            if self._sharing.procedure == "pieces" or len(distinct) <= _UNION:
+                self._planned = np.sort(ids)
+                return self._merged(distinct, equal.reshape(-1), rectangles, size)
         return self._kept(period, ids, rectangles, size, due)
 
     def _changed(self, ids: Integers) -> tuple[Integers, Integers]:
@@ -90,12 +103,18 @@ class Regrouping:
         """Rows a period, as far as is known."""
         return self.seen.size()
 
-    def _merged(self, ids: Integers, rectangles: Floats, size: RowCounts) -> Integers:
-        self._planned = np.sort(ids)
-        labels = np.empty(len(ids), np.int64)
-        found = merge(rectangles, self.costs, size=size, procedure=self._sharing.procedure)
-        for label, group in enumerate(found.groups):
-            labels[list(group)] = label
+    def _merged(self, distinct: Floats, equal: Integers, rectangles: Floats, size: RowCounts) -> Integers:
+        """Groups found by comparing all pairs; `equal` int64[n]: which of the distinct rectangles each one is."""
+        if len(distinct) > _PIECES * _PARTS:
+            return equal
+        part = tiles(distinct, _PIECES)[equal]
+        labels, free = np.empty(len(rectangles), np.int64), 0
+        for number in range(int(part.max(initial=-1)) + 1):
+            members = np.flatnonzero(part == number)
+            found = merge(rectangles[members], self.costs, size=size, procedure=self._sharing.procedure).groups
+            for label, group in enumerate(found, free):
+                labels[members[list(group)]] = label
+            free += len(found)
         return labels
 
     def _kept(self, period: int, ids: Integers, rectangles: Floats, size: RowCounts, due: bool) -> Integers:
@@ -145,6 +164,25 @@ class Regrouping:
         if planned and size is not None:
             held = {name[7:]: array for name, array in arrays.items() if name.startswith("merger.")}
             self._merger = Merger.load(self.costs, held, size=size, seed=self._seed)
+
+
+def tiles(rectangles: Floats, room: int) -> Integers:
+    """Numbers int64[n] of parts of at most `room` neighbours: halved by their centres, along the longer side, again and
+    again.
+    """
+    half = rectangles.shape[1] // 2
+    centres = rectangles[:, :half] + rectangles[:, half:]
+    found, waiting, count = np.zeros(len(rectangles), np.int64), [np.arange(len(rectangles))], 0
+    while waiting:
+        part = waiting.pop()
+        if len(part) <= room:
+            found[part] = count
+            count += 1
+            continue
+        axis = int(np.argmax(np.ptp(centres[part], axis=0)))
+        order = part[np.argsort(centres[part, axis], kind="stable")]
+        waiting += [order[: len(order) // 2], order[len(order) // 2 :]]
+    return found
 
 
 def grain(rectangles: Floats, costs: Costs, size: RowCounts) -> Floats:

@@ -3,13 +3,13 @@ each (`specs/4-merging.md` §6).
 
 Who subscribes has a channel of their own at once. At boundaries subscriptions are grouped (`Regrouping`), and the next
 version of the channel table says who takes which channel from then on; in between a channel loses members but gains
-none, and carries what it carried. So each subscription is on exactly one channel at any time, and every row in its
-range is on that channel.
+none, and carries what it carried. So at any time each subscription is on one channel, on which every row in its range
+is; or, with "pieces", on several whose regions are disjoint and make up its range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from tolerant.relations import Changes, RangeSelection, Relation, Subscriptions
 from tolerant.relations.order import INTEGERS, unordered
 from tolerant.relations.ranges import exact_ends, exact_places
 from tolerant.spark.kinds.channel_table import ChannelTable
-from tolerant.spark.kinds.explaining import explanation
+from tolerant.spark.kinds.explaining import Carried, explanation
 from tolerant.spark.kinds.regrouping import LARGEST, Regrouping, renumbered
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.statements import RangeSelect
@@ -32,7 +32,7 @@ from tolerant.transport.subscriptions import read_subscription_rows, subscriptio
 Integers = NDArray[np.int64]
 Said = list[tuple[str, pa.RecordBatch]]
 
-_CHANNEL = " channel"  # beside the parameters of each subscription; a space that no parameter's name begins with
+_GROUP = " group"  # beside the parameters of each subscription; a space that no parameter's name begins with
 _COUNTED = ("received", "unheard", "versions", "moves")
 _BOUNDARY = StreamOptions().boundary
 
@@ -49,7 +49,7 @@ class Selection:
         self._plan = Regrouping(self._sharing, len(self._ranges))
         self._apart = RangeSelection(self._ranges)  # those with a channel of their own
         self._unsaid: list[ChannelChange] = []
-        held = {**self._types, _CHANNEL: "BIGINT"}
+        held = {**self._types, _GROUP: "BIGINT"}
         if state is None:
             self.subscriptions = Subscriptions(held)
             self._shared = ChannelTable.empty(len(self._ranges))
@@ -63,7 +63,7 @@ class Selection:
         self._version, self._free = state["numbers"].tolist()
         self._counts = state["counts"].copy()
         ids, columns = self.subscriptions.ids(), self.subscriptions.columns()
-        alone = columns[_CHANNEL] < 0
+        alone = columns[_GROUP] < 0
         self._apart.add_many(ids[alone], {name: column[alone] for name, column in columns.items()})
 
     @classmethod
@@ -89,9 +89,12 @@ class Selection:
         rectangles = self._rectangles(len(self), columns)
         half = len(self._ranges)
         rectangles[:, half:] = np.fmax(rectangles[:, half:], rectangles[:, :half])  # an empty range has no rows
-        regions = {channel: np.array(self._shown(held)) for channel, held in self._shared.regions_by_channel().items()}
+        regions = {
+            group: Carried(np.array(self._shown(held)), places, self._shared.members[places])
+            for group, (held, places) in self._shared.regions_by_group().items()
+        }
         names = tuple(part.column for part in self._ranges)
-        return explanation(self._sharing, self._plan.size(), rectangles, columns[_CHANNEL], regions, names)
+        return explanation(self._sharing, self._plan.size(), rectangles, columns[_GROUP], regions, names)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Subscriptions with their channels, the table and the plan; the indexes are made anew from them."""
@@ -133,22 +136,24 @@ class Selection:
         return [(channels_topic(self.query.name), table_batch(self._version, at, step, changed))]
 
     def _join(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
-        self.subscriptions.add_many(ids, {**columns, _CHANNEL: ~ids})
-        now = self.subscriptions.of(ids)[_CHANNEL]
+        self.subscriptions.add_many(ids, {**columns, _GROUP: ~ids})
+        now = self.subscriptions.of(ids)[_GROUP]
         fresh = now < 0  # who was there already stays where they are
         self._apart.add_many(ids[fresh], {name: column[fresh] for name, column in columns.items()})
 
     def _leave(self, ids: Integers) -> None:
         known = np.unique(ids[self.subscriptions.holds(ids)])
-        channels = self.subscriptions.of(known)[_CHANNEL]
+        columns = self.subscriptions.of(known)
+        groups, ends = columns[_GROUP], exact_ends(self._ranges, len(known), columns)
         self.subscriptions.remove_many(known)
-        shared = channels >= 0
+        shared = groups >= 0
         self._apart.remove_many(known[~shared])
         self._unsaid += [ChannelChange(~id, 0, None, [], [id]) for id in known[~shared].tolist()]
-        self._shared.leave(channels[shared])
-        for channel in np.unique(channels[shared]).tolist():
+        who, channels = self._shared.takers(ends[shared], groups[shared])
+        self._shared.leave(channels)
+        for channel, gone in _lists(channels, known[shared][who]).items():
             members = int(self._shared.members_of(np.array([channel]))[0])
-            self._unsaid.append(ChannelChange(channel, members, None, [], known[channels == channel].tolist()))
+            self._unsaid.append(ChannelChange(channel, members, None, [], gone))
 
     # -- boundaries --------------------------------------------------------------------------------------------------
 
@@ -161,32 +166,47 @@ class Selection:
         groups = self._plan.groups(at // _BOUNDARY, ids[usable], rectangles[usable])
         if groups is None:
             return []
-        before, after = columns[_CHANNEL], columns[_CHANNEL].copy()
+        before, after = columns[_GROUP], columns[_GROUP].copy()
         after[usable], self._free = renumbered(before[usable], groups, ids[usable], self._free)
         return self._change_over(ids, columns, before, after, at, step)
 
     def _change_over(
         self, ids: Integers, columns: Mapping[str, NDArray[Any]], before: Integers, after: Integers, at: int, step: int
     ) -> Said:
-        """Let the channels be those of `after`, int64[n], and say so; who moves leaves the one and joins the other."""
-        old = self._shared.regions_by_channel()
+        """Let the groups be those of `after`, int64[n], and say so; who moves leaves the one and joins the other."""
+        old = self._shared
         shared, moved = after >= 0, before != after
         ends = exact_ends(self._ranges, len(ids), columns)
-        self._shared = ChannelTable.of(ends[shared], after[shared], self._sharing.procedure)
-        self.subscriptions.put(_CHANNEL, ids[moved], after[moved])
+        if self._sharing.procedure == "pieces":
+            self._shared, self._free = ChannelTable.pieces(ends[shared], after[shared], old, self._free)
+            touched = moved | shared  # a group that stays may be cut otherwise
+        else:
+            self._shared, touched = ChannelTable.of(ends[shared], after[shared], self._sharing.procedure), moved
+        self.subscriptions.put(_GROUP, ids[moved], after[moved])
         alone = moved & ~shared
         self._apart.remove_many(ids[moved & (before < 0)])
         self._apart.add_many(ids[alone], {name: column[alone] for name, column in columns.items()})
-        now = self._shared.regions_by_channel()
-        resized = {channel for channel, held in now.items() if not _same(held, old.get(channel))}
-        joined, left = _lists(after[moved], ids[moved]), _lists(before[moved], ids[moved])
+        took, takes = (
+            _taken(table, ids[touched], ends[touched], groups[touched])
+            for table, groups in ((old, before), (self._shared, after))
+        )
+        return self._say_changes(old, takes - took, took - takes, at, step)
+
+    def _say_changes(
+        self, old: ChannelTable, joined: set[tuple[int, int]], left: set[tuple[int, int]], at: int, step: int
+    ) -> Said:
+        """The version of the table in which (channel, id) joined and left."""
+        regions, now = old.regions_by_channel(), self._shared.regions_by_channel()
+        resized = {channel for channel, held in now.items() if not _same(held, regions.get(channel))}
+        joining, leaving = _by_channel(joined), _by_channel(left)
         members = dict(zip(self._shared.numbers.tolist(), self._shared.members.tolist(), strict=True))
-        closed = old.keys() - now.keys()
-        for channel in sorted(resized | closed | joined.keys() | left.keys()):
-            regions = self._shown(now[channel]) if channel in resized else None
-            count = members.get(channel, 0) if channel >= 0 else len(joined.get(channel, []))
-            self._unsaid.append(ChannelChange(channel, count, regions, joined.get(channel, []), left.get(channel, [])))
-        self._counts[_COUNTED.index("moves")] += int(np.count_nonzero(moved))
+        closed = regions.keys() - now.keys()
+        for channel in sorted(resized | closed | joining.keys() | leaving.keys()):
+            carried = self._shown(now[channel]) if channel in resized else None
+            come, gone = joining.get(channel, []), leaving.get(channel, [])
+            count = members.get(channel, 0) if channel >= 0 else len(come)
+            self._unsaid.append(ChannelChange(channel, count, carried, come, gone))
+        self._counts[_COUNTED.index("moves")] += len({id for _, id in joined})
         return self.announce(at + 1, step)
 
     def _rectangles(self, size: int, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
@@ -230,10 +250,24 @@ def _same(one: Integers, other: Integers | None) -> bool:
     return other is not None and np.array_equal(one, other)
 
 
+def _taken(table: ChannelTable, ids: Integers, ends: Integers, groups: Integers) -> set[tuple[int, int]]:
+    """(channel, id) of subscriptions in these groups (below 0: on a channel of their own)."""
+    shared = groups >= 0
+    who, channels = table.takers(ends[shared], groups[shared])
+    return {
+        *zip(channels.tolist(), ids[shared][who].tolist(), strict=True),
+        *zip(groups[~shared].tolist(), ids[~shared].tolist(), strict=True),
+    }
+
+
 def _lists(channels: Integers, ids: Integers) -> dict[int, list[int]]:
     """The ids on each channel, ascending."""
+    return _by_channel(zip(channels.tolist(), ids.tolist(), strict=True))
+
+
+def _by_channel(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for channel, id in sorted(zip(channels.tolist(), ids.tolist(), strict=True)):
+    for channel, id in sorted(pairs):
         found.setdefault(channel, []).append(id)
     return found
 
