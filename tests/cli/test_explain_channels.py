@@ -15,28 +15,39 @@ from tolerant.streams import SECOND
 from tolerant.transport import open_log
 from tolerant.transport.changes import clock_row
 
-REPORTS = parse("CREATE TABLE reports (id BIGINT, x DOUBLE, y DOUBLE) KEY (id)")
+REPORTS = parse("CREATE TABLE reports (id BIGINT, x DOUBLE, y DOUBLE, z INT) KEY (id)")
 AREA = parse(
     "CREATE QUERY area(x1, y1, x2, y2) AS SELECT * FROM reports WHERE x BETWEEN x1 AND x2 AND y BETWEEN y1 AND y2"
     " WITH (channel = 20, transfer = 1, waste = 0.1)"
 )
 LEFT = parse("CREATE QUERY left_of(x2) AS SELECT * FROM reports WHERE x BETWEEN 0 AND x2")
+PARTS = parse(
+    "CREATE QUERY parts(x1, x2) AS SELECT * FROM reports WHERE x BETWEEN x1 AND x2"
+    " WITH (channel = 0.1, procedure = 'pieces')"
+)
+LEVEL = parse(
+    "CREATE QUERY level(z1, z2) AS SELECT * FROM reports WHERE z BETWEEN z1 AND z2 WITH (channel = 100, waste = 0.01)"
+)
 COUNT = parse("CREATE QUERY number AS SELECT COUNT(*) FROM reports WHERE x BETWEEN 0 AND 9")
 
 
 @pytest.fixture
 def uri(tmp_path):
     log, now = open_log(f"sqlite:///{tmp_path}/log.db"), 1_000_002 * SECOND
-    for statement in (REPORTS, AREA, LEFT, COUNT):
+    for statement in (REPORTS, AREA, LEFT, PARTS, LEVEL, COUNT):
         send(log, statement)
     for low in (0.0, 1.0, 2.0, 50.0):
         statement = Subscribe("area", (low, 0.0, low + 5.0, 5.0))
         log.append("subscriptions.reports", subscription_row(statement, AREA, REPORTS))
     for high in (4.0, 5.0):
         log.append("subscriptions.reports", subscription_row(Subscribe("left_of", (high,)), LEFT, REPORTS))
+    for low, high in ((0.0, 30.0), (20.0, 50.0)):
+        log.append("subscriptions.reports", subscription_row(Subscribe("parts", (low, high)), PARTS, REPORTS))
+    for top in (3, 4):
+        log.append("subscriptions.reports", subscription_row(Subscribe("level", (3, top)), LEVEL, REPORTS))
     with Table(REPORTS, log, "cars", clock=lambda: now) as table:
         for key in range(200):
-            table.insert(id=key, x=key % 60, y=key % 7)
+            table.insert(id=key, x=key % 60, y=key % 7, z=key % 7)
     log.append("changes.reports", clock_row(REPORTS.columns, now + 20 * SECOND, 1, "checkpoint"))
     outputs, _ = TableShard(REPORTS).apply(log.read(["queries", "changes.reports", "subscriptions.reports"]))
     log.append_packed([(output.topic, output.payload) for output in outputs])
@@ -63,6 +74,23 @@ def test_explain_says_who_shares_and_what_that_saves(uri, tmp_path):
     assert (shared["members"], shared["regions"]) == (3, [[0.0, 0.0, 7.0, 5.0]])
     assert told["cost"] < told["cost_apart"]
     assert told["rows_sent"] < told["rows_apart"]
+    assert sum(told["bill"].values()) == pytest.approx(told["cost"])
+    assert told["lower_bound"] == pytest.approx(told["cost"])  # the plan is the best there is
+    assert "No grouping can cost less than" in said
+
+
+def test_explain_counts_pieces_as_channels_and_integers_as_wide_as_one(uri):
+    said = call("explain", "parts", "--log", uri)
+    assert "2 subscriptions on 3 channels, 1 of them shared" in said
+    assert "3 pieces" in said
+    told = json.loads(call("explain", "parts", "--log", uri, "--json"))
+    assert told["rows_in_vain"] == pytest.approx(0, abs=1e-9)
+    assert told["rows_sent"] > 0
+    assert told["lower_bound"] is None
+    flat = json.loads(call("explain", "level", "--log", uri, "--json"))
+    assert flat["shared"] == 1
+    assert flat["rows_sent"] == pytest.approx(2 * flat["rows_in_vain"], rel=0.05)  # one of them wants half
+    assert flat["rows_apart"] == pytest.approx(3 * flat["rows_in_vain"], rel=0.05)
 
 
 def test_a_range_of_one_column_is_drawn_too(uri, tmp_path):

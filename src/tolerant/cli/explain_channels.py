@@ -48,7 +48,7 @@ def _show(name: str, told: dict[str, Any], console: Console) -> None:
     table = Table("channel", "members", f"region ({columns})", "rows a period", "in vain", "saves", title=title)
     for one in [one for one in told["largest"] if one["members"] > 1][:SHOWN]:
         table.add_row(
-            str(one["channel"]),
+            str(one["channel"]) if one["channels"] == 1 else f"{one['channels']} pieces",
             f"{one['members']:,}",
             _region(one["regions"]),
             f"{one['rows']:,.1f}",
@@ -68,6 +68,13 @@ def _show(name: str, told: dict[str, Any], console: Console) -> None:
     apart, cost = told["cost_apart"], told["cost"]
     share = f", {100 * (apart - cost) / apart:.1f} %" if apart else ""
     console.print(f"It costs {cost:,.1f} instead of {apart:,.1f}: sharing saves {apart - cost:,.1f}{share}.")
+    bill = told["bill"]
+    console.print(
+        f"Of that {bill['channels']:,.1f} are for channels, {bill['transfer']:,.1f} for rows sent, "
+        f"{bill['waste']:,.1f} for rows in vain."
+    )
+    if told["lower_bound"] is not None:
+        console.print(f"No grouping can cost less than {told['lower_bound']:,.1f}.")
     console.print("(Estimates, from the rows seen so far.)")
 
 

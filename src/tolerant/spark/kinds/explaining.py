@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.merging import Costs, RowCounts
+from tolerant.merging import Costs, RowCounts, lower_bound
+from tolerant.merging.optimum import components
+from tolerant.merging.pricing import Pricing
+from tolerant.merging.units import collapsed
 from tolerant.sql.statements import Sharing
 
 Floats = NDArray[np.float64]
@@ -21,13 +24,21 @@ RECTANGLES = 1000
 """Subscriptions that are listed, at most, evenly over all: enough for a picture."""
 
 
+PROVED = 200
+"""Different ranges, at most, for which a bound is worked out, each time that the status is said."""
+
+TOGETHER = 12
+"""Of them, those at most that may belong together: a few milliseconds."""
+
+
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """What a group's channels carry: `regions` float64[r, 2d], disjoint, the channel of each, int64[r] (any numbers),
-    and how many take that, int64[r].
+    """What a group's channels carry: `regions` float64[r, 2d], disjoint, the rows a period in each, float64[r], its
+    channel, int64[r] (any numbers), and how many take that, int64[r].
     """
 
     regions: Floats
+    rows: Floats
     channels: Integers
     takers: Integers
 
@@ -54,7 +65,7 @@ def explanation(
     for place in np.flatnonzero(numbers >= 0).tolist():
         held = carried[int(numbers[place])]
         taken = held.takers > 0
-        rows = np.zeros(len(taken)) if size is None else np.where(taken, size(held.regions), 0.0)
+        rows = np.where(taken, held.rows, 0.0)
         sent[place], heard[place] = rows.sum(), (rows * held.takers).sum()
         channels[place] = len(np.unique(held.channels[taken]))
         shared += len(np.unique(held.channels[held.takers > 1]))
@@ -74,6 +85,7 @@ def explanation(
         "rows_in_vain": float(waste.sum()),
         "cost": float(cost.sum()),
         "cost_apart": float(apart.sum()),
+        "lower_bound": None if size is None else bound(sharing, size, rectangles),
         "bill": {
             "channels": float(costs.channel * channels.sum()),
             "transfer": float(costs.transfer * sent.sum()),
@@ -97,3 +109,14 @@ def explanation(
 
 def _regions(carried: dict[int, Carried], group: int, own: Floats) -> Any:
     return (carried[group].regions if group >= 0 else own).tolist()
+
+
+def bound(sharing: Sharing, size: RowCounts, rectangles: Floats) -> float | None:
+    """What no grouping into boxes can cost less than, where that takes little time to find out."""
+    costs = Costs(sharing.channel, sharing.transfer, sharing.waste)
+    distinct = np.unique(rectangles, axis=0)
+    if sharing.procedure != "box" or len(distinct) > PROVED:
+        return None
+    if max(map(len, components(Pricing(collapsed(distinct), costs, size))), default=0) > TOGETHER:
+        return None
+    return lower_bound(rectangles, costs, size)

@@ -89,12 +89,14 @@ class Selection:
         rectangles = self._rectangles(len(self), columns)
         half = len(self._ranges)
         rectangles[:, half:] = np.fmax(rectangles[:, half:], rectangles[:, :half])  # an empty range has no rows
-        regions = {
-            group: Carried(np.array(self._shown(held)), places, self._shared.members[places])
-            for group, (held, places) in self._shared.regions_by_group().items()
-        }
+        size, wider = self._plan.size(), self._wider()
+        carried = {}
+        for group, (held, places) in self._shared.regions_by_group().items():
+            regions = np.array(self._shown(held))
+            rows = np.zeros(len(regions)) if size is None else size(regions + wider)
+            carried[group] = Carried(regions, rows, places, self._shared.members[places])
         names = tuple(part.column for part in self._ranges)
-        return explanation(self._sharing, self._plan.size(), rectangles, columns[_GROUP], regions, names)
+        return explanation(self._sharing, size, rectangles, columns[_GROUP], carried, names)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Subscriptions with their channels, the table and the plan; the indexes are made anew from them."""
@@ -211,14 +213,14 @@ class Selection:
 
     def _rectangles(self, size: int, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
         """The subscriptions as the plan sees them, float64[n, 2d]: an integer is as wide as one."""
-        ends = [
-            np.asarray(columns[end] if isinstance(end, str) else np.full(size, end), np.float64)
-            + (side * 0.5 if part.type in INTEGERS else 0.0)
-            for side in (-1, 1)
-            for part in self._ranges
-            for end in (part.low if side < 0 else part.high,)
-        ]
-        return np.clip(np.stack(ends, axis=1), -LARGEST, LARGEST)
+        given = [part.low for part in self._ranges] + [part.high for part in self._ranges]
+        ends = [np.asarray(columns[end] if isinstance(end, str) else np.full(size, end), np.float64) for end in given]
+        return np.clip(np.stack(ends, axis=1) + self._wider(), -LARGEST, LARGEST)
+
+    def _wider(self) -> NDArray[np.float64]:
+        """What to add to the ends of ranges, float64[2d], so that rows fill them: an integer is as wide as one."""
+        half = [0.5 * (part.type in INTEGERS) for part in self._ranges]
+        return np.array([-side for side in half] + half)
 
     def _shown(self, ends: Integers) -> list[list[float]]:
         """Regions as numbers."""
