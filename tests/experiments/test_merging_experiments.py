@@ -1,8 +1,11 @@
 """The merging experiments: what each judges, and one tiny measurement of each."""
 
+import numpy as np
 import pytest
 
 from tolerant.experiments import load
+from tolerant.experiments.workloads.subscriptions import table_evaluations
+from tolerant.merging import Costs
 
 NAMES = [*(f"merging-fig{n}" for n in range(9, 17)), "merging-limits"]
 
@@ -25,6 +28,12 @@ def test_a_tiny_measurement_fills_the_chart(name):
 
 def judged(name, found):
     return load(name).judge(found).came_out
+
+
+def test_gains_are_counted_as_in_the_seeds_table():
+    rectangles = [[0, 0, 4, 4], [2, 0, 6, 4], [5, 0, 9, 4], [20, 20, 24, 24], [21, 20, 25, 24]]
+    assert table_evaluations(np.array(rectangles, float), Costs(10, 2, 0.5)) == (162.0, 15)
+    assert table_evaluations(np.array(rectangles[:2], float), Costs(1000, 2, 0.5))[1] == 1
 
 
 def test_figure_9():

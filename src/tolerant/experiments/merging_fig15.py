@@ -2,8 +2,8 @@
 
 The seed's clustering is far below the others. With the (corrected) heuristic distance at the base prices it is not:
 boxes of up to 105 × 105 count as near, so that one cluster holds nearly all. It is where waste weighs 16 times more,
-and with the gain of two queries alone as the distance. All are counted without an index, as the seed's; ours evaluates
-a twentieth.
+and with the gain of two queries alone as the distance. All are counted as the seed counts, with a table of gains; by
+index a twentieth is evaluated.
 """
 
 from __future__ import annotations

@@ -85,14 +85,24 @@ def groups_of(labels: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def table_evaluations(rectangles: NDArray[np.float64], costs: Costs) -> tuple[float, int]:
-    """Cost and evaluations of pairs without an index, as the seed has it."""
+    """Cost and evaluations of pairs as the seed has it: a table of all gains, to which each step adds a new group's."""
     pricing = Pricing(collapsed(rectangles), costs, area)
-    labels, evaluations = plain_pairs(book_of(pricing), len(pricing.units))
-    return total_cost(rectangles, groups_of(labels[pricing.units.of]), costs), evaluations
+    labels, _ = plain_pairs(book_of(pricing), len(pricing.units))
+    cost = total_cost(rectangles, groups_of(labels[pricing.units.of]), costs)
+    return cost, in_a_table(len(labels), len(np.unique(labels)))
+
+
+def in_a_table(units: int, groups: int) -> int:
+    """Gains that a table takes from so many units to so many groups: all pairs, then n − k in step k ≥ 2.
+
+    >>> in_a_table(5, 3)
+    15
+    """
+    return units * (units - 1) // 2 + sum(units - step for step in range(2, units - groups + 2))
 
 
 def clustered_evaluations(rectangles: NDArray[np.float64], costs: Costs, rule: int) -> tuple[float, int]:
-    """Cost and evaluations of pairs, without an index, inside the clusters of a rule."""
+    """Cost and evaluations of pairs, as the seed has it, inside the clusters of a rule."""
     pricing = Pricing(collapsed(rectangles), costs, area)
     of = linked(pricing, rule)[pricing.units.of]
     found = [table_evaluations(rectangles[members], costs) for members in groups_of(of)]
@@ -100,13 +110,12 @@ def clustered_evaluations(rectangles: NDArray[np.float64], costs: Costs, rule: i
 
 
 def descent_evaluations(rectangles: NDArray[np.float64], costs: Costs, starts: int) -> int:
-    """Evaluations of directed search without an index: pairs, then the descents from all states."""
+    """Evaluations of directed search as the seed has it: pairs, then the descents from all states."""
     units = collapsed(rectangles)
-    labels, evaluations = plain_pairs(book_of(Pricing(units, costs, area)), len(units))
-    _, labels = np.unique(labels, return_inverse=True)
+    found, labels = np.unique(plain_pairs(book_of(Pricing(units, costs, area)), len(units))[0], return_inverse=True)
     rows = units_of(units.boxes, units.counts, area(units.boxes))
     _, _, more = search(labels, rows, model_of(costs, AREA), starts > 1, max(starts - 2, 0), np.uint64(1))
-    return evaluations + int(more)
+    return in_a_table(len(units), len(found)) + int(more)
 
 
 def mean_of(values: Sequence[float]) -> float:
