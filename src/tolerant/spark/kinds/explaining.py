@@ -114,9 +114,10 @@ def _regions(carried: dict[int, Carried], group: int, own: Floats) -> Any:
 def bound(sharing: Sharing, size: RowCounts, rectangles: Floats) -> float | None:
     """What no grouping into boxes can cost less than, where that takes little time to find out."""
     costs = Costs(sharing.channel, sharing.transfer, sharing.waste)
-    distinct = np.unique(rectangles, axis=0)
+    usable = rectangles[np.isfinite(rectangles).all(axis=1)]
+    distinct = np.unique(usable, axis=0)
     if sharing.procedure != "box" or len(distinct) > PROVED:
         return None
     if max(map(len, components(Pricing(collapsed(distinct), costs, size))), default=0) > TOGETHER:
         return None
-    return lower_bound(rectangles, costs, size)
+    return lower_bound(usable, costs, size)
