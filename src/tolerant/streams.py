@@ -18,6 +18,9 @@ CHOOSERS = ("risk", "max", "positive-negative", "per-item", "all", "every-tick")
 POLICIES = ("exact", "uniform", "adaptive", "predictive")
 """The filter policies that a stream can be run with."""
 
+SPLIT = "split"
+"""The policy of a stream with a network whose items may be answered by several aggregators, a share each."""
+
 
 @dataclass(frozen=True)
 class StreamOptions:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tolerant.client import Client, send
 from tolerant.edge.aggregating.core import AggregatorCore
 from tolerant.kernels.versions import version
-from tolerant.planning import Network
+from tolerant.planning import Network, PlanClient
 from tolerant.spark.kinds import shard_factory
 from tolerant.spark.kinds.networked import NetworkShard
+from tolerant.spark.kinds.networked_queries import Standing
 from tolerant.sql import parse
 from tolerant.streams import SECOND
 from tolerant.testing.networks import NetworkWorld
@@ -114,9 +115,10 @@ class Desk:
 
     def serve(self, values, query="total", epoch=1, only=None):
         """Every aggregator says its parts of a query."""
-        for aggregator, slot, number, _, weights, _ in self.wanted(query):
+        for aggregator, slot, number, fn, weights, _, level in self.wanted(query):
             if only is None or aggregator in only:
-                total = sum(weight * values[item] for item, weight in weights.items())
+                total = {"max": max}.get(fn, sum)(weight * values[item] for item, weight in weights.items())
+                total = total if level is None else max(total, level)
                 self.say(aggregator, part_key(query, "", slot), total, "hello", number, epoch)
 
     def answer(self, query="total"):
@@ -290,3 +292,84 @@ def test_plans_follow_what_the_aggregators_report():
     assert [part.aggregator for part in plan.parts] == ["D2"]
     assert world.violations() == []
     assert world.shard._life.tally["reports"] > 5
+
+
+def test_parts_far_below_a_maximum_are_given_levels_which_are_taken_back():
+    network = Network({"D1": {"S1": 0.1}, "D2": {"S2": 0.1}})
+    desk = Desk("CREATE QUERY top AS SELECT MAX(price) FROM prices WITHIN 1", network=network)
+    desk.alive()
+    desk.tick()
+    for low in range(5):  # S2 is far away, and speaks all the time
+        desk.serve({"S1": 30.0, "S2": 2.0 * low}, "top")
+        desk.tick(1)
+    assert desk.answer("top").value == 30.0
+    given = {part[0]: part[6] for part in desk.wanted("top")}
+    assert given["D1"] is None
+    assert 8.0 < given["D2"] < 30.0
+    assert desk.answer("top").settled  # while the level is on its way
+    desk.serve({"S1": 30.0, "S2": 8.0}, "top")
+    desk.tick(1)
+    assert desk.answer("top").settled
+    assert desk.answer("top").high == 31.0
+
+    # The answer falls below the level: what is true is said, and the level is taken back.
+    snapshot = desk.shard.snapshot()
+    desk.shard = NetworkShard(desk.stream, 0, 1, "checkpoint")
+    desk.shard.restore(snapshot, [])
+    desk.serve({"S1": 5.0, "S2": 8.0}, "top", only={"D1"})
+    desk.alive("D2")
+    desk.tick(1)
+    answer = desk.answer("top")
+    assert answer.settling
+    assert (answer.low, answer.high) == (4.0, given["D2"] + 1.0)
+    assert {part[6] for part in desk.wanted("top")} == {None}
+    desk.serve({"S1": 5.0, "S2": 8.0}, "top")
+    desk.tick(1)
+    assert desk.answer("top").settled
+    assert desk.answer("top").value == 8.0
+    assert desk.shard._life.tally["levels"] == 2
+
+
+PEAKS = "CREATE QUERY peak AS SELECT MAX(price) FROM prices WITHIN 0.3"
+ISLANDS = Network({"D1": {"S1": 0.1}, "D2": {"S2": 0.1}, "D3": {"S3": 0.1}})
+
+
+def peaks(seed):
+    """Three items that move fast and cross each other now and then."""
+    world = NetworkWorld(seed, ISLANDS, faults=False, queries=[PEAKS])
+    world.values = {"S1": 0.0, "S2": 3.0, "S3": 6.0}
+    world.steps = dict.fromkeys(world.items, 0.3)
+    world.run(60)
+    return world
+
+
+def test_maxima_with_levels_hold_the_truth_and_save_rows(monkeypatch):
+    world = peaks(2)
+    assert world.violations() == []
+    assert world.shard._life.tally["levels"] > 5
+    monkeypatch.setattr(Standing, "give", lambda standing, version: False)
+    without = peaks(2)
+    assert without.shard._life.tally["levels"] == 0
+    rows = [one.shard._life.tally[kind] for one in (world, without) for kind in ("update", "ack")]
+    assert sum(rows[:2]) + world.shard._life.tally["levels"] < 0.9 * sum(rows[2:])
+
+
+def test_the_audit_sees_levels_that_are_taken_for_values(monkeypatch):
+    refresh = PlanClient.refresh
+    monkeypatch.setattr(
+        PlanClient, "refresh", lambda client, part, value, version, level=None: refresh(client, part, value, version)
+    )
+    assert peaks(2).violations()
+
+
+def test_items_are_split_where_the_stream_says_so():
+    network = Network({"D1": {"S1": 0.01, "S2": 0.01}, "D2": {"S2": 0.01, "S3": 0.01}})
+    for seed in (4, 5):  # odd seeds have policy = 'split'
+        world = NetworkWorld(seed, network, faults=False, queries=[TOTAL])
+        world.steps = dict.fromkeys(world.items, 0.5)
+        world.run(30)
+        parts = world.shard.planner.announced["total\x00"].plan.parts
+        assert sum(len(part.weights) for part in parts) == (4 if seed % 2 else 3)
+        assert sum(part.weights.get("S2", 0.0) for part in parts) == pytest.approx(1.0)
+        assert world.violations() == []
+        assert world.settled() > 0.9

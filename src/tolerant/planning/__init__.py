@@ -12,6 +12,7 @@ from tolerant.planning.client import PlanClient
 from tolerant.planning.dynamics import Dynamics
 from tolerant.planning.explain import Explanation
 from tolerant.planning.heuristics import HEURISTICS, plan, plan_many, plan_with
+from tolerant.planning.levels import clamped, simulate_levels
 from tolerant.planning.network import Network
 from tolerant.planning.network_file import network_text, parse_network, read_network
 from tolerant.planning.planner import Announced, Planner
@@ -44,6 +45,7 @@ __all__ = [
     "Unsatisfiable",
     "Way",
     "allocate",
+    "clamped",
     "cosine_between",
     "cost_under",
     "depth",
@@ -57,5 +59,6 @@ __all__ = [
     "reallocate",
     "replan",
     "simulate",
+    "simulate_levels",
     "ways",
 ]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tolerant.planning.levels import extreme_of, wished
 from tolerant.planning.network import Network
 from tolerant.planning.plans import Plan
 from tolerant.queries import Aggregate
@@ -28,6 +29,8 @@ class PlanClient:
     def __init__(self, plan: Plan, version: int = 0) -> None:
         self.plan, self.version = plan, version
         self._values: list[float | None] = [None] * len(plan.parts)
+        self._levels: list[float | None] = [None] * len(plan.parts)
+        self._pushes = [0] * len(plan.parts)
         self._next: tuple[Plan, int, list[float | None]] | None = None
         self._silent: set[str] = set()
         self._doubted: set[int] = set()
@@ -44,8 +47,8 @@ class PlanClient:
 
     @property
     def settling(self) -> bool:
-        """Whether a new plan is on its way, or the first one has not spoken yet."""
-        return self._next is not None or None in self._values
+        """Whether a new plan is on its way, the first one has not spoken yet, or a level hides the answer."""
+        return self._next is not None or None in self._values or bool(self.hidden())
 
     def adopt(self, plan: Plan, version: int) -> None:
         """Change over to this plan once each of its parts has sent a value; until then the old one answers."""
@@ -55,8 +58,10 @@ class PlanClient:
         self._next = (plan, version, [None] * len(plan.parts))
         self._change_over()
 
-    def refresh(self, part: int, value: float, version: int) -> None:
-        """Part number `part` of plan `version` is `value` now. What belongs to neither plan is left aside."""
+    def refresh(self, part: int, value: float, version: int, level: float | None = None) -> None:
+        """Part number `part` of plan `version` is `value` now, said under `level` (`tolerant.planning.levels`). What
+        belongs to neither plan is left aside.
+        """
         if not math.isfinite(value):
             raise ValueError(f"value must be finite, got {value}")
         values = self._values_of(version)
@@ -67,7 +72,23 @@ class PlanClient:
         values[part] = float(value)
         if version == self.version:
             self._doubted.discard(part)
+            self._pushes[part] = self._pushes[part] + 1 if level == self._levels[part] else 0
+            self._levels[part] = level
         self._change_over()
+
+    def hidden(self) -> tuple[int, ...]:
+        """The parts whose levels the answer has come down to: they must be taken back."""
+        known = self._known()
+        if known is None or not any(level is not None for level in self._levels):
+            return ()
+        return extreme_of(self.plan.query.fn, self.plan.within, known, self._levels).blocking
+
+    def wished(self) -> dict[int, float | None]:
+        """Levels that parts of a minimum or maximum should be given, where they save messages; {part: level}."""
+        known = self._known()
+        if known is None or self.plan.query.fn not in ("min", "max") or self.settling or self.stale:
+            return {}
+        return dict(wished(self.plan.query.fn, self.plan.within, known, self._levels, self._pushes))
 
     def doubt(self, part: int, version: int) -> None:
         """Part number `part` of plan `version` may be anything until it is refreshed."""
@@ -89,13 +110,16 @@ class PlanClient:
 
     def answer(self) -> tuple[float, float, float]:
         """(low, value, high): the truth lies between; infinite ends where a part is unknown or cannot be trusted."""
-        known = [value for value in self._values if value is not None]
-        if len(known) < len(self._values):
+        known, within = self._known(), self.plan.within
+        if known is None:
             return -math.inf, math.nan, math.inf
-        value = {"min": min, "max": max}.get(self.plan.query.fn, sum)(known)
-        if self.stale:
-            return -math.inf, value, math.inf
-        return value - self.plan.within, value, value + self.plan.within
+        if self.plan.query.fn in ("min", "max"):
+            found = extreme_of(self.plan.query.fn, within, known, self._levels)
+            low, value, high = found.low, found.value, found.high
+        else:
+            value = sum(known)
+            low, high = value - within, value + within
+        return (-math.inf, value, math.inf) if self.stale else (low, value, high)
 
     def state(self) -> dict[str, Any]:
         """Plain values, for a snapshot; the query and the network are kept elsewhere."""
@@ -106,6 +130,8 @@ class PlanClient:
             "plan": self.plan.record(),
             "version": self.version,
             "values": self._values,
+            "levels": self._levels,
+            "pushes": self._pushes,
             "next": coming,
             "silent": sorted(self._silent),
             "doubted": sorted(self._doubted),
@@ -118,11 +144,17 @@ class PlanClient:
         """What `state` described; coming: the network of the plan to come, where it is another."""
         made = cls(Plan.of_record(state["plan"], query, network), state["version"])
         made._values = list(state["values"])
+        made._levels, made._pushes = list(state["levels"]), list(state["pushes"])
         if state["next"] is not None:
             record, version, values = state["next"]
             made._next = (Plan.of_record(record, query, coming or network), version, list(values))
         made._silent, made._doubted = set(state["silent"]), set(state["doubted"])
         return made
+
+    def _known(self) -> list[float] | None:
+        """The parts' values, if there are all of them."""
+        known = [value for value in self._values if value is not None]
+        return known if len(known) == len(self._values) else None
 
     def _values_of(self, version: int) -> list[float | None] | None:
         if version == self.version:
@@ -135,3 +167,4 @@ class PlanClient:
         if self._next is not None and None not in self._next[2]:
             self.plan, self.version, self._values = self._next
             self._next, self._doubted = None, set()
+            self._levels, self._pushes = [None] * len(self._values), [0] * len(self._values)

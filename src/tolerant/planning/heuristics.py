@@ -20,12 +20,16 @@ from tolerant.planning.network import Network
 from tolerant.planning.plans import Part, Plan, Unsatisfiable
 from tolerant.planning.problem import EVERYONE, Asked, asked, effective_weights, impossible
 from tolerant.planning.search import searched, solved
+from tolerant.planning.splitting import shared_out
 from tolerant.queries import Aggregate
 
 _RULES = {"random": RANDOM, "min-cost": MIN_COST, "max-gain": MAX_GAIN, "max-gain-relative": MAX_GAIN_RELATIVE}
 _APART = ("naive", "optimal-bounds")
-HEURISTICS = (*_APART, *_RULES, "search", "exact")
+HEURISTICS = (*_APART, *_RULES, "search", "exact", "split")
 """The ways to choose parts that `plan` knows."""
+
+SPLIT_EXACTLY = 12
+"""Up to so many items "split" begins with the exact plan, beyond with that of "search"."""
 
 
 def plan(
@@ -40,8 +44,8 @@ def plan(
     """Split the query into parts, an aggregator and a bound each, so that few messages reach the client.
 
     heuristic: "max-gain" is good and quick; "exact" is the cheapest by estimate, for at most 14 items, "search" nearly
-    so for any number. alpha: how much tight aggregators are preferred, so that fewer choices need repair. seed: decides
-    for "random".
+    so for any number; "split" lets several aggregators answer shares of one item. alpha: how much tight aggregators
+    are preferred, so that fewer choices need repair. seed: decides for "random".
 
     >>> network = Network({"D1": {"S1": 0.5, "S3": 0.2}, "D2": {"S1": 1.0, "S2": 0.1, "S4": 0.2}})
     >>> dynamics = Dynamics(("S1", "S2", "S3"), [2, 1, 0.5], [[1, -0.5, 0.2], [-0.5, 1, 0], [0.2, 0, 1]])
@@ -173,7 +177,7 @@ def _planned(ready: Asked, network: Network, dynamics: Dynamics, heuristic: str,
     if rule is not None:
         found = chosen(problem, rule, alpha, problem.weight, _key(heuristic, seed))
         return assembled(ready, network, dynamics, found)
-    if heuristic == "search":
+    if heuristic == "search" or (heuristic == "split" and len(ready.weights) > SPLIT_EXACTLY):
         owner = searched(problem, alpha)
     elif len(ready.weights) <= LARGEST:
         owner = solved(problem, alpha)
@@ -182,7 +186,22 @@ def _planned(ready: Asked, network: Network, dynamics: Dynamics, heuristic: str,
             f"exact plans are for at most {LARGEST} items, query {ready.query.name!r} has {len(ready.weights)}; "
             'heuristic="search" takes any number'
         )
+    if heuristic == "split" and not problem.extreme:  # of a min or max a share means nothing
+        return _split(ready, network, dynamics, owner)
     return _divided(ready, network, dynamics, owner)
+
+
+def _split(ready: Asked, network: Network, dynamics: Dynamics, owner: Integers) -> Plan:
+    """The plan in which items of these parts may have shares in others of them."""
+    found, names = shared_out(ready.problem, owner), names_of(ready, network)
+    parts = []
+    for holder, shares, bound, floor in zip(*(array.tolist() for array in found[:4]), strict=True):
+        weights = {
+            item: weight * share for (item, weight), share in zip(ready.weights.items(), shares, strict=True) if share
+        }
+        if weights:
+            parts.append(Part(names[holder], weights, bound, floor))
+    return Plan(ready.query, network, tuple(parts), float(found.cost), 0, dynamics)
 
 
 def _divided(ready: Asked, network: Network, dynamics: Dynamics, owner: Integers) -> Plan:

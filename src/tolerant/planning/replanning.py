@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from tolerant.planning.allocation import allocate
-from tolerant.planning.arrays import SLACK
+from tolerant.planning.arrays import SLACK, Floats, Integers
 from tolerant.planning.dynamics import Dynamics
 from tolerant.planning.explain import expected_refreshes
 from tolerant.planning.heuristics import plan
 from tolerant.planning.network import Network
 from tolerant.planning.plans import Part, Plan
-from tolerant.planning.problem import asked, moments_of, offset_of, roughness_of
+from tolerant.planning.problem import Problem, asked, moments_of, offset_of, roughness_of
 
 PERIOD = 1000
 """Ticks from one look at the plans to the next."""
@@ -38,14 +38,25 @@ def rated_parts_of(plan: Plan, dynamics: Dynamics) -> tuple[list[float], list[fl
     roughness, offsets = [], []
     for part in plan.parts:
         items = np.array([places[item] for item in part.weights], np.int64)
-        num, den = moments_of(problem, items, items.size)
-        roughness.append(
-            float(roughness_of(num, den, float(problem.apart[items].sum()), float(problem.weight[items].sum())))
-        )
+        shares = np.array([weight / ready.weights[item] for item, weight in part.weights.items()])
+        own = _part_of(problem, items, shares)
+        num, den = moments_of(own, np.arange(items.size), items.size)
+        roughness.append(float(roughness_of(num, den, float(own.apart.sum()), float(own.weight.sum()))))
         held = plan.network.bounds[part.aggregator]
         squares = sum((weight * held[item]) ** 2 for item, weight in part.weights.items())
         offsets.append(float(offset_of(problem.extreme, part.floor, squares)))
     return roughness, offsets
+
+
+def _part_of(problem: Problem, items: Integers, shares: Floats) -> Problem:
+    """The problem of these shares of these items alone."""
+    both, squared = (items[:, None], items), shares[:, None] * shares
+    return problem._replace(
+        apart=problem.apart[items] * shares,
+        weight=problem.weight[items] * shares,
+        motion=problem.motion[both] * squared,
+        mixing=problem.mixing[both] * squared,
+    )
 
 
 def cost_under(plan: Plan, dynamics: Dynamics) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tolerant.planning.levels import clamped
 from tolerant.planning.plans import Part
 from tolerant.planning.simulate import CODES, GRID, MAX, SUM
 
@@ -31,15 +32,16 @@ class PartServer:
         self._steps = {item: float(bounds[item]) * (1 + GRID) for item in part.weights}
         self._copies = {item: float(values[item]) for item in part.weights}
         self._push = part.push + GRID * part.within
+        self.level: float | None = None
         self.sent = self.value
 
     @property
     def value(self) -> float:
-        """The part as its copies have it now."""
+        """The part as its copies have it now, under its level."""
         terms = [weight * self._copies[item] for item, weight in self.part.weights.items()]
         if self._code == SUM:
             return sum(terms)
-        return max(terms) if self._code == MAX else min(terms)
+        return clamped(self.fn, max(terms) if self._code == MAX else min(terms), self.level)
 
     def offer(self, item: str, value: float) -> float | None:
         """An item's new value; what to send to the client, or None."""
@@ -58,6 +60,14 @@ class PartServer:
             return now
         return None
 
+    def restate(self, level: float | None) -> float:
+        """Take a level, or none, from the client of a minimum or maximum (`tolerant.planning.levels`); what to send."""
+        if self._code == SUM:
+            raise ValueError(f"a level is for a part of a min or max, this is of a {self.fn}")
+        self.level = level
+        self.sent = self.value
+        return self.sent
+
     def state(self) -> dict[str, Any]:
         """Plain values, for a snapshot."""
         return {
@@ -66,11 +76,12 @@ class PartServer:
             "steps": {item: step / (1 + GRID) for item, step in self._steps.items()},
             "copies": dict(self._copies),
             "sent": self.sent,
+            "level": self.level,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> PartServer:
         """What `state` described."""
         made = cls(Part.of_record(state["part"]), state["steps"], state["copies"], state["fn"])
-        made.sent = state["sent"]
+        made.sent, made.level = state["sent"], state["level"]
         return made

@@ -25,13 +25,15 @@ class Run:
     """What a simulation counted.
 
     refreshes: messages from aggregators to the client, `by_part` in the plan's order. violations: ticks at which the
-    answer was further from the truth than promised. feeds: copies that changed, which no plan can save.
+    answer was further from the truth than promised. feeds: copies that changed, which no plan can save. told: messages
+    from the client to aggregators (`simulate_levels`).
     """
 
     refreshes: int
     violations: int
     by_part: tuple[int, ...] = field(default=())
     feeds: int = 0
+    told: int = 0
 
 
 def simulate(plan: Plan, trace: Trace) -> Run:
@@ -40,23 +42,9 @@ def simulate(plan: Plan, trace: Trace) -> Run:
     Raises:
         ValueError: an item of the plan is not in the trace, or they never all have a reading.
     """
-    weights = effective_weights(plan.query)
-    columns = {item: column for column, item in enumerate(trace.items)}
-    for item in weights:
-        if item not in columns:
-            raise ValueError(f"query {plan.query.name!r} has the item {item!r}, which is not in the trace")
-    used = np.array([columns[item] for item in weights], np.int64)
-    start = _start(trace.values, used)
-    if start < 0:
-        raise ValueError(f"the items of query {plan.query.name!r} never all have a reading in the trace")
+    laid = laid_out(plan, trace)
     refreshes, feeds, violations = _replay(
-        trace.values,
-        start,
-        _wiring(plan, {item: place for place, item in enumerate(weights)}),
-        used,
-        np.array(list(weights.values())),
-        plan.query.within,
-        CODES[plan.query.fn],
+        trace.values, laid.start, laid.wiring, laid.used, laid.weights, plan.query.within, laid.code
     )
     return Run(int(refreshes.sum()), int(violations), tuple(refreshes.tolist()), int(feeds))
 
@@ -74,6 +62,35 @@ class Wiring(NamedTuple):
     copy: Integers
     weight: Floats
     push: Floats
+
+
+class Laid(NamedTuple):
+    """A plan laid out over a trace: from which tick, the columns of its items and their weights, and its function."""
+
+    start: int
+    wiring: Wiring
+    used: Integers
+    weights: Floats
+    code: int
+
+
+def laid_out(plan: Plan, trace: Trace) -> Laid:
+    """What the loops over a trace need.
+
+    Raises:
+        ValueError: an item of the plan is not in the trace, or they never all have a reading.
+    """
+    weights = effective_weights(plan.query)
+    columns = {item: column for column, item in enumerate(trace.items)}
+    for item in weights:
+        if item not in columns:
+            raise ValueError(f"query {plan.query.name!r} has the item {item!r}, which is not in the trace")
+    used = np.array([columns[item] for item in weights], np.int64)
+    start = _start(trace.values, used)
+    if start < 0:
+        raise ValueError(f"the items of query {plan.query.name!r} never all have a reading in the trace")
+    wiring = _wiring(plan, {item: place for place, item in enumerate(weights)})
+    return Laid(start, wiring, used, np.array(list(weights.values())), CODES[plan.query.fn])
 
 
 def _wiring(plan: Plan, places: dict[str, int]) -> Wiring:

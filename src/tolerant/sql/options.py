@@ -9,7 +9,7 @@ from dataclasses import fields
 
 from tolerant.sql.durations import LONGEST, duration_text, read_duration
 from tolerant.sql.errors import StatementError
-from tolerant.streams import CHOOSERS, POLICIES, Stream, StreamOptions
+from tolerant.streams import CHOOSERS, POLICIES, SPLIT, Stream, StreamOptions
 
 NAMES = tuple(field.name for field in fields(StreamOptions) if field.name != "latency_percentile")
 """The options that a stream has."""
@@ -57,7 +57,7 @@ def check_options(stream: Stream) -> None:
         ("latency_percentile", "a percentage", lambda: 0 <= options.latency_percentile < 100),
         ("lease", "a duration, more than nothing", lambda: 0 < options.lease <= LONGEST),
         ("shrink", "a number from 0 to below 1", lambda: 0 <= options.shrink < 1),
-        ("policy", f"one of {', '.join(POLICIES)}", lambda: options.policy in POLICIES),
+        ("policy", f"one of {', '.join(_policies(stream))}", lambda: options.policy in _policies(stream)),
         ("shards", "a whole number, at least 1", lambda: options.shards >= 1),
         ("shard", f"a key column ({', '.join(stream.key)})", lambda: options.shard in (None, *stream.key)),
         ("retention", "a duration, more than nothing", lambda: 0 < options.retention <= LONGEST),
@@ -83,12 +83,18 @@ def check_options(stream: Stream) -> None:
         )
 
 
+def _policies(stream: Stream) -> tuple[str, ...]:
+    return (SPLIT, *POLICIES) if stream.networked else POLICIES
+
+
 def _check_feeding(stream: Stream) -> None:
     """Refuse what makes no sense for the way in which the stream gets its values."""
     usual, options = StreamOptions(), stream.options
     elsewhere = dict.fromkeys(() if stream.polled else _POLLED, "streams that are polled, FROM 'http://…'")
     if stream.polled or stream.networked:
         elsewhere |= dict.fromkeys(_NOT_POLLED, "streams that edge sources feed")
+    if stream.networked and options.policy == SPLIT:
+        del elsewhere["policy"]
     for name, what in elsewhere.items():
         if getattr(options, name) != getattr(usual, name):
             raise StatementError(f"option {name} is for {what}", found=name, about=("WITH", name))

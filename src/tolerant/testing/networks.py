@@ -1,5 +1,6 @@
 """A whole network in one process and one thread: sources, aggregators and the pipeline's shard on a log in memory,
-under a seeded scheduler that delays, repeats, kills and restarts; and the audit of what was answered.
+under a seeded scheduler that delays, repeats, kills and restarts; and the audit of what was answered. Odd seeds let
+items be split.
 
 ```python
 world = NetworkWorld(seed=7)
@@ -25,7 +26,7 @@ from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.networked import NetworkShard
 from tolerant.sql import AggregateSelect, CreateQuery, CreateStream, parse
 from tolerant.sql.networks import aggregates, tightest_of
-from tolerant.streams import SECOND
+from tolerant.streams import SECOND, SPLIT
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.plans import reports_topic
 from tolerant.transport.rows import clock_batch
@@ -83,7 +84,10 @@ class NetworkWorld:
         self.log = MemoryLog()
         statement = parse(STREAM)
         assert isinstance(statement, CreateStream)
-        self.stream = replace(statement.stream, network=network_text(self.network))
+        options = statement.stream.options
+        if seed % 2:  # so that items are answered by several aggregators, a share each
+            options = replace(options, policy=SPLIT)
+        self.stream = replace(statement.stream, network=network_text(self.network), options=options)
         send(self.log, CreateStream(self.stream))
         self.values = {item: rng.uniform(-10, 10) for item in self.items}
         self.steps = {item: rng.choice((0.0, 0.02, 0.1, 0.5)) for item in self.items}

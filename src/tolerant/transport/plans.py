@@ -24,7 +24,10 @@ PRESENCE = '["","",0]'
 
 
 class Wanted(NamedTuple):
-    """A part that an aggregator is to answer: `weights` {item: weight}, sent when it has drifted more than `push`."""
+    """A part that an aggregator is to answer: `weights` {item: weight}, sent when it has drifted more than `push`.
+
+    level: of a part of a maximum (minimum), below (above) which the part's value does not matter.
+    """
 
     aggregator: str
     slot: int
@@ -32,6 +35,7 @@ class Wanted(NamedTuple):
     fn: str
     weights: dict[str, float]
     push: float
+    level: float | None = None
 
 
 def feed_topic(stream: str) -> str:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tolerant.edge.aggregating.inflow import Heard, Inflow
 from tolerant.edge.core import SourceCore
-from tolerant.planning import Network, Report, RunningDynamics, depth, given, ways
+from tolerant.planning import Network, Report, RunningDynamics, clamped, depth, given, ways
 from tolerant.streams import Stream
 from tolerant.transport.plans import PRESENCE, REPORTS, Announcement, Wanted, part_key
 from tolerant.transport.rows import NO_TIME, Grant
@@ -196,7 +196,10 @@ class AggregatorCore:
                 if part.aggregator == self.name and all(item in self._of_item for item in part.weights)
             }
             for key in self._of_query.pop((query, group), ()):
-                if wanted.get(key) != self._wanted[key]:
+                new, old = wanted.get(key), self._wanted[key]
+                if new is not None and new.level != old.level and _alike(new, old):
+                    self._restate(key, new)
+                elif new != old:
                     self._end(key)
             for key in wanted:
                 if key not in self._wanted:
@@ -214,6 +217,15 @@ class AggregatorCore:
         for item in part.weights:
             self._of_item[item].add(key)
         self._parts.grant([Grant(key, 2 * part.push, 0.0, 0, part.version, False)], self._now())
+
+    def _restate(self, key: str, part: Wanted) -> None:
+        """The same part under another level."""
+        self._wanted[key] = part
+        grant, value = Grant(key, 2 * part.push, 0.0, 0, part.version, False), self._value(part)
+        if key in self._said and value is not None:
+            self._parts.restate(grant, value, self._now())
+        else:
+            self._parts.grant([grant], self._now())
 
     def _end(self, key: str) -> None:
         part = self._wanted.pop(key)
@@ -245,7 +257,7 @@ class AggregatorCore:
             return None
         terms = [weight * self._copies[item] for item, weight in part.weights.items()]
         if part.fn in ("min", "max"):
-            return min(terms) if part.fn == "min" else max(terms)
+            return clamped(part.fn, min(terms) if part.fn == "min" else max(terms), part.level)
         return math.fsum(terms)
 
     # -- what comes out --------------------------------------------------------------------------------------------
@@ -270,3 +282,8 @@ class AggregatorCore:
     def parts(self) -> list[Wanted]:
         """What is wanted of it."""
         return list(self._wanted.values())
+
+
+def _alike(new: Wanted, old: Wanted) -> bool:
+    """Whether they are the same part, but for its version and its level."""
+    return new._replace(version=old.version, level=old.level) == old

@@ -13,7 +13,7 @@ before it has said it anew. While a new plan is on its way the old one answers, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.membership import instance_name, query_and_group
 from tolerant.sql.networks import aggregates, network_of
 from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
-from tolerant.streams import Stream
+from tolerant.streams import SPLIT, Stream
 from tolerant.transport.log import QUERIES, Entry
 from tolerant.transport.plans import PRESENCE, REPORTS, read_part_key, reports_topic
 from tolerant.transport.rows import NO_TIME, UPDATES, unpack
@@ -42,7 +42,19 @@ PERIOD = 1000
 """Ticks from one look at the plans to the next, once they have been learned; at first they are looked at more often."""
 
 _TELLING = ("update", "hello", "ack")
-_TALLY = (*KINDS[:-1], "grants", "reports", "late", "dead", "duplicates", "strays", "bytes", "boundaries", "plans")
+_TALLY = (
+    *KINDS[:-1],
+    "grants",
+    "reports",
+    "late",
+    "dead",
+    "duplicates",
+    "strays",
+    "bytes",
+    "boundaries",
+    "plans",
+    "levels",
+)
 
 
 class Row(NamedTuple):
@@ -114,7 +126,8 @@ class NetworkShard(Replayed):
         self._latency = hops * options.latency
         self._widest = max(1, PERIOD // options.period)
         self._learned = ReportedDynamics(self._network)
-        self._planner = Planner(self._network, learned=self._learned)
+        self._heuristic = SPLIT if options.policy == SPLIT else None
+        self._planner = Planner(self._network, heuristic=self._heuristic, learned=self._learned)
         self._catalogue = Catalogue()
         self._standing: dict[str, Standing] = {}
         self._alive = {name: Alive(NO_TIME) for name in self._network.aggregators}
@@ -323,6 +336,8 @@ class NetworkShard(Replayed):
             life.look = life.passed + life.gap
             life.gap = min(2 * life.gap, self._widest)
             self._saying.learned()
+        for name, standing in self._standing.items():
+            self._tell_levels(name, standing.give)
 
     def _learn(self, row: Reported) -> None:
         try:
@@ -386,15 +401,15 @@ class NetworkShard(Replayed):
             self._count("duplicates")
             return
         name = standing.query.name
-        if row.grant != place.version:
+        if not standing.knows(slot, place, row.grant):
             self._count("strays")
-            if row.grant > place.version:  # somebody else's plan: this one is served no more
+            if row.grant > standing.newest(slot, place):  # somebody else's plan: this one is served no more
                 standing.doubt(place)
         elif row.kind == "gone":
             standing.sequences[slot] = row.sequence
             standing.doubt(place)
         else:
-            standing.refresh(slot, place, row.value, row.sequence)
+            standing.refresh(slot, place, row.value, row.sequence, row.grant)
             if standing.retire():
                 self._announce(name)
         self._saying.touch(name)
@@ -417,6 +432,13 @@ class NetworkShard(Replayed):
         """Say what is wanted of the aggregators for a query, all of it."""
         self._count("grants")
         self._saying.announce(name, self._next_version(), list(self._standing[name].wanted()))
+
+    def _tell_levels(self, name: str, ask: Callable[[int], bool]) -> None:
+        """Let a query's group give levels to its parts, or take them back, under the next version."""
+        if ask(version(self._life.epoch, self._life.issued + 1)):
+            self._life.issued += 1
+            self._count("levels")
+            self._announce(name)
 
     def _next_version(self) -> int:
         self._life.issued += 1
@@ -486,6 +508,8 @@ class NetworkShard(Replayed):
     # -- saying ----------------------------------------------------------------------------------------------------
 
     def _settle(self, at: int) -> None:
+        for name in self._saying.touched:
+            self._tell_levels(name, self._standing[name].take_back)
         self._saying.settle(self._standing, at, self._withheld)
 
     @property
@@ -563,7 +587,9 @@ class NetworkShard(Replayed):
         self._catalogue = Catalogue(decode(statement) for statement in statements)
         self._learned = ReportedDynamics.from_state(arrays, planner["running"], self._network)
         asked = [Aggregate(name, fn, dict(weights), within) for name, fn, weights, within in queries]
-        self._planner = Planner.from_state(arrays, planner, self._network, asked, learned=self._learned)
+        self._planner = Planner.from_state(
+            arrays, planner, self._network, asked, heuristic=self._heuristic, learned=self._learned
+        )
         self._standing = {
             name: Standing.from_state(state, Aggregate(name, fn, dict(weights), within), self._network)
             for name, (weights, fn, within, state) in standing.items()

@@ -44,6 +44,10 @@ class Standing:
     """By version, the slots of the plan's parts."""
     sequences: dict[int, int] = field(default_factory=dict)
     """By slot, the newest row that was applied."""
+    editions: dict[int, list[tuple[int, float | None]]] = field(default_factory=dict)
+    """By slot, (version, level) that its rows may be said under: the one in force, then the one that is asked for; of a
+    slot without, the plan's version and no level.
+    """
 
     # -- plans -----------------------------------------------------------------------------------------------------
 
@@ -64,6 +68,7 @@ class Standing:
         self.slots[version] = [next(free) for _ in said.plan.parts]
         for slot in self.slots[version]:
             self.sequences.pop(slot, None)
+            self.editions.pop(slot, None)
         self.retire()
         return True
 
@@ -79,6 +84,7 @@ class Standing:
             del self.slots[version]
         kept = {slot for slots in self.slots.values() for slot in slots}
         self.sequences = {slot: number for slot, number in self.sequences.items() if slot in kept}
+        self.editions = {slot: listed for slot, listed in self.editions.items() if slot in kept}
         return bool(gone)
 
     def plans(self) -> list[tuple[int, Plan]]:
@@ -96,13 +102,14 @@ class Standing:
         if self.client is not None:
             plan = self.plans()[-1][1]
             self.client = PlanClient(plan, version)
-            self.slots, self.sequences = {version: list(range(len(plan.parts)))}, {}
+            self.slots, self.sequences, self.editions = {version: list(range(len(plan.parts)))}, {}, {}
 
     def wanted(self) -> Iterator[Wanted]:
         """All parts that aggregators are to say."""
         for version, plan in self.plans():
             for slot, part in zip(self.slots[version], plan.parts, strict=True):
-                yield Wanted(part.aggregator, slot, version, plan.query.fn, dict(part.weights), part.push)
+                edition, level = self.editions.get(slot, [(version, None)])[-1]
+                yield Wanted(part.aggregator, slot, edition, plan.query.fn, dict(part.weights), part.push, level)
 
     # -- what is heard ---------------------------------------------------------------------------------------------
 
@@ -114,11 +121,22 @@ class Standing:
                 return Place(version, part, plan.parts[part].aggregator)
         return None
 
-    def refresh(self, slot: int, place: Place, value: float, sequence: int) -> None:
-        """A part's new value."""
+    def newest(self, slot: int, place: Place) -> int:
+        """The version that rows of a slot should be said under."""
+        return self.editions.get(slot, [(place.version, None)])[-1][0]
+
+    def knows(self, slot: int, place: Place, version: int) -> bool:
+        """Whether rows of a slot may be said under this version."""
+        return any(version == known for known, _ in self.editions.get(slot, [(place.version, None)]))
+
+    def refresh(self, slot: int, place: Place, value: float, sequence: int, version: int) -> None:
+        """A part's new value, said under this version, one that the slot `knows`."""
         assert self.client is not None
         self.sequences[slot] = sequence
-        self.client.refresh(place.part, value, place.version)
+        listed = self.editions.get(slot, [(place.version, None)])
+        while listed[0][0] != version:
+            listed.pop(0)
+        self.client.refresh(place.part, value, place.version, listed[0][1])
 
     def doubt(self, place: Place) -> None:
         """A part may be anything."""
@@ -136,6 +154,28 @@ class Standing:
         for place in found:
             self.doubt(place)
         return bool(found)
+
+    # -- levels ----------------------------------------------------------------------------------------------------
+
+    def take_back(self, version: int) -> bool:
+        """Take the levels back that hide the answer, under this version; whether there are any to be told."""
+        hidden = () if self.client is None or self.client.coming is not None else self.client.hidden()
+        return self._ask(dict.fromkeys(hidden), version)
+
+    def give(self, version: int) -> bool:
+        """Give parts the levels that save messages, under this version; whether there are any to be told."""
+        return self._ask({} if self.client is None else self.client.wished(), version)
+
+    def _ask(self, levels: Mapping[int, float | None], version: int) -> bool:
+        """Ask for levels, but of no part that has not yet confirmed the one before."""
+        found = False
+        for part, level in levels.items():
+            slot = self.slots[self._version][part]
+            listed = self.editions.setdefault(slot, [(self._version, None)])
+            if len(listed) == 1:
+                listed.append((version, level))
+                found = True
+        return found
 
     # -- what is said ----------------------------------------------------------------------------------------------
 
@@ -159,13 +199,15 @@ class Standing:
         """Plain values; the query is kept elsewhere."""
         gone = [[name for name in network.aggregators if name not in plan.network.bounds] for _, plan in self.plans()]
         client = None if self.client is None else self.client.state()
-        return [client, gone, self.refused, list(self.slots.items()), list(self.sequences.items())]
+        editions = list(self.editions.items())
+        return [client, gone, self.refused, list(self.slots.items()), list(self.sequences.items()), editions]
 
     @classmethod
     def from_state(cls, values: Any, query: Aggregate, network: Network) -> Standing:
         """What `state` described."""
-        client, gone, refused, slots, sequences = values
+        client, gone, refused, slots, sequences, editions = values
         made = cls(query, refused=refused, slots=dict(slots), sequences=dict(sequences))
+        made.editions = {slot: [(version, level) for version, level in listed] for slot, listed in editions}
         if client is not None:
             networks = [network.without(*names) if names else network for names in gone]
             made.client = PlanClient.from_state(client, query, networks[0], networks[-1])

@@ -39,6 +39,11 @@ class Saying:
         """The answer of a query's group may be another."""
         self._touched.add(name)
 
+    @property
+    def touched(self) -> list[str]:
+        """The groups whose answers may be others than was last said."""
+        return sorted(self._touched)
+
     def planned(self, name: str) -> None:
         """Its plan is another."""
         self._planned.add(name)
