@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tolerant.experiments.harness.experiment import Chart, Experiment, Row, Verdict
-from tolerant.experiments.workloads.aggregation import STEP, traces
+from tolerant.experiments.workloads.aggregation import OTHERS, STEP, traces
 from tolerant.experiments.workloads.single_parts import Alone, ppmcc
 
 STRAIGHT = 0.97
@@ -20,7 +20,7 @@ def grid(quick: bool) -> list[Row]:
     size: Row = (
         {"queries": 20, "ticks": 12_000, "bounds": 8} if quick else {"queries": 60, "ticks": 12_000, "bounds": 14}
     )
-    return [{"trace": name, **size} for name in traces("minute prices", "walk")]
+    return [{"trace": name, **size} for name in traces("minute prices", "walk", *(() if quick else OTHERS))]
 
 
 def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
@@ -45,8 +45,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
         wide = [row for row in found if float(row["moves"]) >= 8 and float(row["refreshes"]) >= 1]
         bounds, counts = ([float(row[column]) for row in wide] for column in ("normalised_bound", "refreshes"))
         slope = float(np.polyfit(np.log(bounds), np.log(counts), 1)[0]) if len(wide) > 1 else float("nan")
-        held &= straight >= STRAIGHT and SLOPES[0] <= slope <= SLOPES[1]
+        held &= name in OTHERS or (straight >= STRAIGHT and SLOPES[0] <= slope <= SLOPES[1])
         told.append(f"{name}: PPMCC with 1/C² {straight:.3f} (asked {STRAIGHT}), slope {slope:.2f} from 8 moves on")
+        told[-1] += " (not judged)" if name in OTHERS else ""
     return Verdict(held, f"{'; '.join(told)}; the move of {STEP} a tick is the unit of the bounds")
 
 

@@ -3,7 +3,8 @@
 The seed's own bounds at the aggregators do not fit its claim that they are negligible: with weights up to 10 and bounds
 up to 0.02 many of its queries cannot be met within 0.3 at all. So the figure is run twice: with a twentieth of the
 bounds, the regime of the claim, and as printed, without the queries that no plan meets. The seed's 45 stocks are not to
-be had; recorded minute prices stand for them where they are there, and random walks beside them.
+be had; recorded minute prices stand for them where they are there, and random walks beside them. Of the plans that the
+seed has not the mean is told, over max-gain's, and in brackets the tenth, half and nine tenths of the queries.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from tolerant.experiments.harness.experiment import Chart, Experiment, Row, Verdict
-from tolerant.experiments.workloads.aggregation import halves, portfolios, random_network, trace_of, traces
+from tolerant.experiments.workloads.aggregation import OTHERS, halves, portfolios, random_network, trace_of, traces
 from tolerant.planning import Dynamics, Unsatisfiable, plan, simulate
 
-HEURISTICS = ("naive", "optimal-bounds", "random", "min-cost", "max-gain", "search", "exact")
+HEURISTICS = ("naive", "optimal-bounds", "random", "min-cost", "max-gain", "search", "exact", "split")
+OURS = ("search", "exact", "split")
 ORDER = ("naive", "optimal-bounds", "random", "min-cost", "max-gain")
 REGIMES = {"negligible": 1 / 20, "as printed": 1.0}
 """Factor on the bounds at the aggregators, which are U(0.005, 0.02)."""
@@ -27,7 +31,7 @@ def grid(quick: bool) -> list[Row]:
     """Every bound in both regimes, on every trace that is there."""
     bounds = (0.5,) if quick else (0.3, 0.5, 0.8)
     queries = 40 if quick else 500
-    names = traces("minute prices", "walk")
+    names = traces("minute prices", "walk", *OTHERS)
     return [
         {"trace": name, "floors": regime, "within": within, "queries": queries}
         for name in (names[:1] if quick else names)
@@ -44,28 +48,36 @@ def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
     network = random_network(trace.items, 0.005 * factor, 0.02 * factor)
     queries = portfolios(trace.items, int(parameters["queries"]), float(parameters["within"]))
     dynamics = Dynamics.of(learn)
-    totals, broken, met = dict.fromkeys(HEURISTICS, 0), 0, 0
+    counts: dict[str, list[int]] = {heuristic: [] for heuristic in HEURISTICS}
+    broken = 0
     for query in queries:
         try:
             plans = {heuristic: plan(query, network, dynamics, heuristic) for heuristic in HEURISTICS}
         except Unsatisfiable:
             continue
-        met += 1
         for heuristic, made in plans.items():
             found = simulate(made, run)
-            totals[heuristic] += found.refreshes
+            counts[heuristic].append(found.refreshes)
             broken += found.violations
     return [
         {
             **parameters,
             "panel": f"{parameters['trace']}, bounds at aggregators {parameters['floors']}",
             "heuristic": heuristic,
-            "refreshes": total / max(met, 1),
-            "met": met,
+            "refreshes": float(np.mean(found)) if found else 0.0,
+            "met": len(found),
             "violations": broken,
+            **_spread(found, counts["max-gain"]),
         }
-        for heuristic, total in totals.items()
+        for heuristic, found in counts.items()
     ]
+
+
+def _spread(found: Sequence[int], best: Sequence[int]) -> dict[str, float]:
+    """How refreshes over those of max-gain are distributed, query by query; of those that max-gain refreshes at all."""
+    shares = [one / other for one, other in zip(found, best, strict=True) if other] or [1.0]
+    low, middle, high = np.quantile(shares, [0.1, 0.5, 0.9]).tolist()
+    return {"tenth": low, "median": middle, "nine_tenths": high, "more": float(np.mean(np.array(shares) > 1))}
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -75,16 +87,27 @@ def judge(rows: Sequence[Row]) -> Verdict:
         found = [row for row in rows if (row["trace"], row["floors"], row["within"]) == case]
         cost = {str(row["heuristic"]): max(float(row["refreshes"]), 1e-9) for row in found}
         held &= all(row["violations"] == 0 for row in found)
-        if case[1] == "negligible":
+        if case[1] == "negligible" and case[0] not in OTHERS:
             held &= cost["naive"] > TIMES * max(cost["min-cost"], cost["max-gain"])
             held &= cost["max-gain"] < cost["optimal-bounds"] / 3
             held &= all(cost[one] >= cost[other] for one, other in pairwise(ORDER))
+            held &= case[0] != "minute prices" or cost["max-gain"] <= 0.85 * cost["min-cost"]
         told.append(
             f"{case[0]}, {case[1]}, within {case[2]}: naive {cost['naive'] / cost['max-gain']:.1f}× max-gain, "
             f"max-gain {1 - cost['max-gain'] / cost['min-cost']:.0%} under min-cost, "
-            f"exact {cost['exact'] / cost['max-gain']:.2f}× max-gain ({found[0]['met']} of {found[0]['queries']} met)"
+            f"{', '.join(_told(row, cost['max-gain']) for row in found if row['heuristic'] in OURS)} "
+            f"({found[0]['met']} of {found[0]['queries']} met{'; not judged' if case[0] in OTHERS else ''})"
         )
     return Verdict(held, "; ".join(told))
+
+
+def _told(row: Row, best: float) -> str:
+    """The mean over max-gain's, and how that is distributed over the queries."""
+    mean = f"{row['heuristic']} {float(row['refreshes']) / best:.3f}×"
+    if "median" not in row:
+        return mean
+    spread = "/".join(f"{float(row[column]):.2f}" for column in ("tenth", "median", "nine_tenths"))
+    return f"{mean} [{spread}, more in {float(row['more']):.0%}]"
 
 
 EXPERIMENT = Experiment(

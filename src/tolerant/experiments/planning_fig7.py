@@ -15,10 +15,11 @@ SHARE = 0.5
 def grid(quick: bool) -> list[Row]:
     """Alpha from 0 to 20 for several bounds."""
     alphas = (0, 2, 10) if quick else (0, 0.5, 1, 2, 5, 10, 20)
-    bounds = (0.8,) if quick else (0.5, 0.8, 1.0)
-    name = traces("minute prices", "walk")[0]
+    bounds = (0.8,) if quick else (0.3, 0.5, 0.8, 1.0)
+    names = traces("minute prices", "walk")
     return [
         {"trace": name, "within": within, "alpha": alpha, "queries": 100 if quick else 500}
+        for name in (names[:1] if quick else names)
         for within in bounds
         for alpha in alphas
     ]
@@ -46,14 +47,15 @@ def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
 def judge(rows: Sequence[Row]) -> Verdict:
     """Repairs must fall with alpha, by half at least, and messages must not fall."""
     told, held = [], True
-    for within in dict.fromkeys(row["within"] for row in rows):
-        found = sorted((row for row in rows if row["within"] == within), key=lambda row: float(row["alpha"]))
+    for case in dict.fromkeys((row["trace"], row["within"]) for row in rows):
+        some = [row for row in rows if (row["trace"], row["within"]) == case]
+        found = sorted(some, key=lambda row: float(row["alpha"]))
         first, last = found[0], found[-1]
         held &= float(last["repaired"]) <= SHARE * float(first["repaired"])
         held &= float(last["refreshes"]) >= 0.97 * float(first["refreshes"])
         shares = " → ".join(f"{float(row['repaired']):.0%}" for row in found)
         told.append(
-            f"within {within} ({float(first['dropped']):.0%} dropped): repaired {shares}, refreshes "
+            f"{case[0]}, within {case[1]} ({float(first['dropped']):.0%} dropped): repaired {shares}, refreshes "
             f"×{float(last['refreshes']) / max(float(first['refreshes']), 1e-9):.2f}"
         )
     alphas = ", ".join(f"{float(row['alpha']):g}" for row in found)
