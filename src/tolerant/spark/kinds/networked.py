@@ -12,21 +12,18 @@ before it has said it anew. While a new plan is on its way the old one answers, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import numpy as np
-import pyarrow as pa
+from typing import Any
 
 from tolerant.kernels import snapshots
 from tolerant.kernels.versions import epoch_of, version
-from tolerant.planning import Announced, Planner, Report, ReportedDynamics, depth
+from tolerant.planning import Announced, Planner, ReportedDynamics, depth
 from tolerant.queries import Aggregate
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import KINDS, DeadRow
+from tolerant.spark.intake import DeadRow
+from tolerant.spark.kinds.networked_life import Alive, Life
 from tolerant.spark.kinds.networked_queries import Standing
+from tolerant.spark.kinds.networked_rows import Reported, Row, read_reports, read_rows, unusable
 from tolerant.spark.kinds.networked_saying import Saying, network_status
 from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
 from tolerant.sql import Catalogue, decode, encode
@@ -35,79 +32,11 @@ from tolerant.sql.networks import aggregates, network_of
 from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
 from tolerant.streams import SPLIT, Stream
 from tolerant.transport.log import QUERIES, Entry
-from tolerant.transport.plans import PRESENCE, REPORTS, read_part_key, reports_topic
-from tolerant.transport.rows import NO_TIME, UPDATES, unpack
+from tolerant.transport.plans import PRESENCE, read_part_key, reports_topic
+from tolerant.transport.rows import NO_TIME
 
 PERIOD = 1000
 """Ticks from one look at the plans to the next, once they have been learned; at first they are looked at more often."""
-
-_TELLING = ("update", "hello", "ack")
-_TALLY = (
-    *KINDS[:-1],
-    "grants",
-    "reports",
-    "late",
-    "dead",
-    "duplicates",
-    "strays",
-    "bytes",
-    "boundaries",
-    "plans",
-    "levels",
-)
-
-
-class Row(NamedTuple):
-    """A row of an aggregator, in the order in which rows apply. heard: when the aggregator was alive."""
-
-    at: int
-    key: str
-    sequence: int
-    kind: str
-    source: str
-    value: float
-    grant: int
-    heard: int
-
-
-class Reported(NamedTuple):
-    """A report that waits for its time."""
-
-    at: int
-    aggregator: str
-    ticks: int
-    late: int
-    items: list[str]
-    moved: list[float]
-    cosine: list[float]
-
-
-@dataclass
-class Alive:
-    """An aggregator as the pipeline knows it."""
-
-    heard: int
-    epoch: int = 0
-    silent: bool = False
-    late: int = 0
-
-
-@dataclass
-class Life:
-    """Where the shard stands; plain values, kept as they are."""
-
-    horizon: int | None = None
-    passed: int = 0
-    """Boundaries."""
-    look: int = 0
-    """The boundary at which plans are looked at next, and how many it was after the last look."""
-    gap: int = 1
-    epoch: int = 0
-    issued: int = 0
-    rival: int = 0
-    reported: int = -1
-    tally: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TALLY, 0))
-    lost: dict[str, int] = field(default_factory=dict)
 
 
 class NetworkShard(Replayed):
@@ -166,17 +95,12 @@ class NetworkShard(Replayed):
     def _rows(self, payload: bytes) -> None:
         self._count("bytes", len(payload))
         try:
-            batch = unpack(payload)
-            if not batch.schema.equals(UPDATES):
-                raise ValueError("columns must be those of updates")
+            rows = read_rows(payload)
         except ValueError as error:
             self._dead.append(DeadRow(str(error), payload=payload[:4096]))
             return
-        names = ("at", "key", "sequence", "kind", "source", "value", "grant")
-        columns = (batch.column(name).to_pylist() for name in names)
-        for at, key, sequence, kind, source, value, grant in zip(*columns, strict=True):
-            row = Row(at, key or "", sequence, kind, source, value, grant, at or 0)
-            reason = self._unusable(row)
+        for row in rows:
+            reason = unusable(row, self._alive, self._stream.uri)
             if reason:
                 self._bury(row, reason)
             elif row.kind == "clock":
@@ -185,29 +109,6 @@ class NetworkShard(Replayed):
                 self._late(row)
             else:
                 self._arrived.append(row)
-
-    def _unusable(self, row: Row) -> str:
-        if row.kind not in KINDS:
-            return f"kind must be one of {', '.join(KINDS)}, got {row.kind!r}"
-        for name in ("at", "sequence", "source", "grant"):
-            if getattr(row, name) is None:
-                return f"{name} is missing"
-        if row.kind == "clock":
-            return ""
-        if row.sequence <= 0:
-            return f"sequence must be positive, got {row.sequence}"
-        if row.source not in self._alive:
-            return f"no aggregator of {self._stream.uri} is called {row.source!r}"
-        if row.kind == "beat":
-            return ""
-        known = isinstance(row.value, float)
-        if not known or (row.kind in _TELLING and not math.isfinite(row.value)):
-            return f"value must be a finite number, got {row.value}"
-        try:
-            read_part_key(row.key or "")
-        except ValueError as error:
-            return f"key cannot be read: {error}"
-        return ""
 
     def _bury(self, row: Row, reason: str) -> None:
         """A row that cannot be used: what it told of its part is not known."""
@@ -235,10 +136,7 @@ class NetworkShard(Replayed):
     def _take_reports(self, payload: bytes) -> None:
         self._count("bytes", len(payload))
         try:
-            batch = unpack(payload)
-            if not batch.schema.equals(REPORTS):
-                raise ValueError("columns must be those of reports")
-            self._reports += [Reported(*row.values()) for row in _in_order(batch)]
+            self._reports += read_reports(payload)
         except ValueError as error:
             self._dead.append(DeadRow(str(error), payload=payload[:4096]))
 
@@ -341,9 +239,7 @@ class NetworkShard(Replayed):
 
     def _learn(self, row: Reported) -> None:
         try:
-            size = len(row.items)
-            cosine = np.array(row.cosine, np.float64).reshape(size, size)
-            self._learned.take(row.aggregator, Report(tuple(row.items), np.array(row.moved), cosine, row.ticks))
+            self._learned.take(row.aggregator, row.report())
             self._alive[row.aggregator].late = row.late
             self._count("reports")
         except (ValueError, TypeError) as error:
@@ -600,8 +496,3 @@ class NetworkShard(Replayed):
         self._arrived, self._waiting = ([Row(*row) for row in rows] for rows in (arrived, waiting))
         self._reports = [Reported(*row) for row in reports]
         self._saying.load(saying)
-
-
-def _in_order(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    names = ("at", "aggregator", "ticks", "late", "items", "moved", "cosine")
-    return [{name: row[name] for name in names} for row in batch.to_pylist() if row["at"] is not None]
