@@ -28,8 +28,8 @@ PATIENCE = 120.0
 class Live:
     """Everything in one folder: the log, checkpoints, journals, and what the processes printed."""
 
-    def __init__(self, folder: Path, statements: str, stream: str = STREAM) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, statements: str, stream: str = STREAM, patience: float = PATIENCE) -> None:
+        self.folder, self.patience = folder, patience
         self.uri = f"sqlite:///{folder}/log.db"
         self.log = open_log(self.uri)
         self.file = folder / "app.sql"
@@ -39,7 +39,7 @@ class Live:
 
     def tolerant(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "tolerant", *arguments, "--log", self.uri]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=self.patience, check=False)
 
     def run(self, checkpoint: str = "checkpoint") -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tolerant", "run", str(self.file), "--log", self.uri]
@@ -58,14 +58,14 @@ class Live:
         """SIGKILL, to the process and all it started."""
         group = process in self.runs
         (os.killpg if group else os.kill)(process.pid, signal.SIGKILL)
-        process.wait(PATIENCE)
+        process.wait(self.patience)
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + self.patience
         while not condition():
             if time.monotonic() > end:
                 said = "".join(path.read_text()[-2000:] for path in sorted(self.folder.glob("run-*.txt")))
-                raise TimeoutError(f"waited {PATIENCE} s for {what}; the runs said:\n{said}")
+                raise TimeoutError(f"waited {self.patience} s for {what}; the runs said:\n{said}")
             time.sleep(0.2)
 
     def answers(self, query: str) -> list[Answer]:

@@ -1,10 +1,14 @@
 """A network of aggregators on real Spark: a source, three aggregators and the pipeline as processes; an aggregator is
 killed in mid-run, the pipeline too.
+
+How fast the machine is decides nothing: answers are judged by event times, spans of rows that came too late are left
+out, as the promise does, and a new plan has two periods besides what the pipeline was seen to be behind.
 """
 
 import json
 import subprocess
 import sys
+import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +18,7 @@ from live import HERE, Live
 
 from tolerant.transport.rows import unpack
 
-pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1200)]
 
 NETWORK = """
 [aggregators.north]
@@ -29,19 +33,22 @@ items = { A = 0.5, B = 0.5, C = 0.5, D = 0.5 }
 """
 STATEMENTS = """
 CREATE STREAM prices (symbol STRING, price DOUBLE) KEY (symbol) FROM 'network.toml'
-  WITH (tick = '200 ms', period = 10, latency = '1500 ms', lease = '4 s');
+  WITH (tick = '200 ms', period = 10, latency = '3 s', lease = '8 s');
 CREATE QUERY folio AS SELECT SUM(price) FROM prices WITHIN 5;
 CREATE QUERY best AS SELECT MAX(price) FROM prices WHERE symbol IN ('A', 'C') WITHIN 1;
 """
 ITEMS = {"A": 0.3, "B": 0.2, "C": 0.1, "D": 0.05}
-LEASE = 4_000_000
+LATENCY = 3_000_000
+HOPS = 3
+"""From the source over south and west to the pipeline."""
+LEASE = 8_000_000
 PERIOD = 2_000_000
 
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Live]:
     (tmp_path / "network.toml").write_text(NETWORK)
-    one = Live(tmp_path, STATEMENTS, stream="")
+    one = Live(tmp_path, STATEMENTS, stream="", patience=300.0)
     yield one
     one.close()
 
@@ -56,10 +63,37 @@ def aggregate(live: Live, name: str) -> None:
     start(live, name, "-m", "tolerant", "aggregate", network, name, "--log", live.uri)
 
 
+def rows(live: Live, *topics: str) -> list[dict]:
+    return [row for entry in live.log.read(list(topics)) for row in unpack(entry.payload).to_pylist()]
+
+
 def through(live: Live, name: str) -> int:
-    """Up to when an aggregator has said everything."""
-    rows = [row for entry in live.log.read("updates.prices") for row in unpack(entry.payload).to_pylist()]
-    return max(row["through"] for row in rows if row["source"] == name)
+    """Up to when an aggregator has said everything, to the pipeline and to those below it."""
+    said = rows(live, "updates.prices", f"copies.prices.{name}")
+    return max(row["through"] for row in said if row["source"] == name)
+
+
+def behind(live: Live) -> int:
+    """How far the pipeline's answers are behind the wall clock, microseconds."""
+    record = live.log.latest("status.prices", "summary/0")
+    return 0 if record is None else time.time_ns() // 1000 - json.loads(record.body)["horizon"]
+
+
+def late_spans(live: Live) -> list[tuple[int, int]]:
+    """The times for which the pipeline or an aggregator was without a row that came too late."""
+    found, horizon = [], 0
+    for row in rows(live, "updates.prices"):
+        if row["kind"] == "clock":
+            horizon = max(horizon, row["at"] - HOPS * LATENCY)
+        elif row["at"] <= horizon:
+            found.append((row["at"], horizon))
+    counts: dict[str, tuple[int, int]] = {}
+    for row in sorted(rows(live, "reports.prices"), key=lambda row: row["at"]):
+        before, count = counts.get(row["aggregator"], (0, 0))
+        if row["late"] > count:  # somewhere since the last report, which may be of a former life
+            found.append((before - HOPS * LATENCY, row["at"]))
+        counts[row["aggregator"]] = (row["at"], row["late"])
+    return found
 
 
 def planned_without(live: Live, name: str, after: int) -> int | None:
@@ -109,8 +143,14 @@ def test_plans_answers_and_deaths(live: Live) -> None:
     live.kill(live.sources[victim])
     died = through(live, victim)
     excused = [(died, died + LEASE)]
-    live.wait(lambda: planned_without(live, victim, died + LEASE), f"a plan without {victim}")
-    assert planned_without(live, victim, died + LEASE) <= died + LEASE + 2 * PERIOD + 3_000_000
+    lags = [behind(live)]
+    live.wait(
+        lambda: lags.append(behind(live)) or planned_without(live, victim, died + LEASE), f"a plan without {victim}"
+    )
+    # The plan is made in the moment of the silence. It is heard of when the pipeline gets there, and answered for by
+    # aggregators that are a latency a hop behind.
+    late = max(lags) - HOPS * LATENCY
+    assert planned_without(live, victim, died + LEASE) <= died + LEASE + 2 * PERIOD + max(0, late) + HOPS * LATENCY
     assert any(answer.stale for answer in live.answers("folio"))
 
     # It comes back; the pipeline dies, and goes on where it was.
@@ -136,8 +176,11 @@ def test_plans_answers_and_deaths(live: Live) -> None:
     done = live.tolerant("status")
     assert done.returncode == 0, done.stderr
     assert "folio" in done.stdout
+    for query in ("folio", "best", "few"):
+        live.wait(lambda query=query: sum(a.settled for a in live.answers(query)) > 4, f"some answers of {query}")
     for process in list(live.sources.values()):
         live.kill(process)
+    excused += late_spans(live)
     excused.append((min(through(live, name) for name in ("north", "south", "west")), 2**62))
     for query, combine, within in (
         ("folio", lambda v: sum(v.values()), 5.0),
