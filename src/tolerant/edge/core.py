@@ -14,7 +14,6 @@ Time is passed in, rows come out of `drain`. What the rest of the system relies 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -132,12 +131,6 @@ class SourceCore:
             at = self._stamp(now)
             self._enforce({h: g for h, g in fresh.items() if g.since <= at}, at)
             self._pending.update({h: g for h, g in fresh.items() if g.since > at})
-
-    def restate(self, grant: Grant, value: float, now: int) -> None:
-        """From now on an item that has a value has this one, under this grant: one `ack` says both."""
-        at = self._stamp(now)
-        self._bank.last[self._handles[grant.item]] = value
-        self.grant([replace(grant, confirm=True)], at)
 
     def due(self) -> int | None:
         """The time at which `advance` has to be called at the latest; None: there is nothing to wait for."""

@@ -31,6 +31,16 @@ HALFLIFE = 1000.0
 _GAP = 1000  # ticks without a row that are learned from at most
 
 
+class _Parts(SourceCore):
+    """The parts as items of a source."""
+
+    def restate(self, grant: Grant, value: float, now: int) -> None:
+        """From now on a part that has a value has this one, under this grant: one `ack` says both."""
+        at = self._stamp(now)
+        self._bank.last[self._handles[grant.item]] = value
+        self.grant([replace(grant, confirm=True)], at)
+
+
 class AggregatorCore:
     """One aggregator of a network, in one epoch. Times are microseconds; `advance` says what time it is.
 
@@ -49,7 +59,7 @@ class AggregatorCore:
         self._inflow = Inflow(ways(network, name), options.lease)
         self._items = tuple(network.bounds[name])
         self._copies: dict[str, float] = {}
-        self._parts = SourceCore(name, epoch, options)
+        self._parts = _Parts(name, epoch, options)
         self._relay = SourceCore(name, epoch, options)
         self._relayed = given(network, name)
         self._relay.grant([Grant(item, 2 * half, 0.0, 0, 1, False) for item, half in self._relayed.items()], 0)
