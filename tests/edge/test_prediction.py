@@ -35,6 +35,33 @@ def test_a_steady_climb_is_sent_as_a_slope_and_then_not_at_all():
     assert sum(counts[-200:]) <= 1
 
 
+def test_a_reading_at_the_tick_is_held_against_the_centre_of_the_tick_and_the_one_before_is_not():
+    core = SourceCore("here", 1, OPTIONS)
+    core.grant([granted("a", 4.0, 1, unit=4.0)], 1)
+    handle = core.register(["a"])
+    counts = []
+    for tick in range(1, 400):  # steps of more than half the width
+        core.offer(handle, np.array([3.0 * tick]), 10 * tick)
+        counts.append(len(sent(core)))
+    assert sum(counts[-200:]) == 0
+
+
+def test_readings_just_after_a_tick_are_taken_to_be_of_the_tick():
+    options = StreamOptions(tick=1000, period=2, lease=90_000, latency=500, policy="predictive")
+    core = SourceCore("here", 1, options)
+    handle = core.register(["a"])
+    core.offer(handle, np.array([1.0]), 1_990)
+    assert core.nearest(2_030) == 2_000
+    assert core.nearest(2_060) == 2_060
+    assert core.wait_for_readings(2_030) == 1_999
+    assert core.wait_for_readings(2_060) == 2_060
+    core.advance(2_060)
+    assert core.nearest(2_070) == 2_070
+    core.offer(handle, np.array([5.0]), core.nearest(3_020))
+    assert sent(core)[-1]["at"] == 3_000
+    assert core.nearest(3_030) == 3_030  # the tick has passed
+
+
 def test_an_update_carries_what_other_widths_would_have_sent():
     core = SourceCore("here", 1, OPTIONS)
     core.grant([granted("a", 1.0, 1, unit=4.0)], 1)

@@ -61,10 +61,11 @@ def run_agent(
         raise ValueError(f"interval must be more than 0 seconds, got {interval}")
     host = host or socket.gethostname()
     metrics, readings = HostMetrics(), 0
-    end = float("inf") if seconds is None else time.monotonic() + seconds
     with Source(stream, log, name=f"{host}/agent") as source:
         _check(source.stream)
-        due = time.monotonic() + interval
+        began = time.monotonic()
+        end = began + (float("inf") if seconds is None else seconds)
+        due = began + interval - time.time() % interval  # at the tick, where readings cost least
         while due <= end:
             time.sleep(max(0.0, due - time.monotonic()))
             reading = metrics.read()

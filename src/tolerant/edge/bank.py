@@ -49,7 +49,7 @@ class FilterState(NamedTuple):
 
 _ARRAYS = (
     "centre", "level", "slope", "sent", "last", "half", "width", "unit", "shrink", "since", "version", "known", "far",
-    "leave",
+    "leave", "watched",
 )  # fmt: skip
 
 
@@ -77,6 +77,7 @@ class FilterBank:
         self.known = np.zeros(_ROOM, bool)
         self.far = np.zeros(_ROOM, np.int8)
         self.leave = np.zeros(_ROOM)
+        self.watched = np.zeros(_ROOM, np.int64)  # the last tick whose value the forecasts have seen
         self._shrinks = {0.0}
 
     def add(self, count: int) -> NDArray[np.int64]:
@@ -113,15 +114,29 @@ class FilterBank:
             return handles
         return handles[(far == 0) | (far * self.last[handles] < far * self.leave[handles])]
 
-    def pass_tick(self, tick: int) -> NDArray[np.int64]:
-        """Time comes to `tick`, every item being at its last value: centres move; the handles that have to be sent."""
+    def pass_tick(
+        self, tick: int, handles: NDArray[np.int64] | None = None, values: NDArray[np.float64] | None = None
+    ) -> NDArray[np.int64]:
+        """Time comes to `tick`: centres move; the handles that have to be sent.
+
+        `handles` have new values just then. A centre that has moved on is where the new value is expected, so it is
+        not held against the old one.
+        """
+        known = np.flatnonzero(self.known[: self.size])
+        self._watch(known)
         self.tick = tick
-        handles = np.flatnonzero(self.known[: self.size])
-        if self.forecasts:
-            self.forecasts.observe(handles, self.last[handles])
-        moving = handles[self.slope[handles] != 0.0]
+        if handles is not None:
+            self.last[handles] = values
+        moving = known[self.slope[known] != 0.0]
         self.centre[moving] = self.level[moving] + self.slope[moving] * (tick - self.sent[moving])
         return self.outside(moving)
+
+    def _watch(self, handles: NDArray[np.int64]) -> None:
+        """Show the forecasts this tick's values, once: when the tick ends, or when they are needed before."""
+        if self.forecasts:
+            new = handles[self.watched[handles] != self.tick]
+            self.forecasts.observe(new, self.last[new])
+            self.watched[new] = self.tick
 
     def reports(self, handles: NDArray[np.int64]) -> NDArray[np.void] | None:
         """What other widths would have sent, of type `REPORT`; None: nobody asks."""
@@ -133,6 +148,7 @@ class FilterBank:
         self._set_half(handles, passed)
         if self.forecasts:
             self.forecasts.begin(handles, self.unit[handles], self.last[handles])
+            self.watched[handles] = self.tick
             self._recentre(handles)
 
     def forget(self, handle: int) -> None:
@@ -210,6 +226,7 @@ class FilterBank:
     def _recentre(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
         values = self.last[handles]
         if self.forecasts and len(handles):
+            self._watch(handles)
             off = values - self.centre[handles]
             widths = 2.0 * np.maximum(self.half[handles], 0.0)
             values, self.slope[handles] = self.forecasts.propose(handles, values, widths, off)

@@ -26,6 +26,8 @@ from tolerant.streams import StreamOptions
 from tolerant.transport.rows import NO_TIME, Grant
 
 _NOBODY = np.array([-1])
+_GRACE = 20
+"""Readings a twentieth of a tick after it are still taken to be of the tick."""
 
 
 class SourceCore:
@@ -53,6 +55,7 @@ class SourceCore:
         self._beat_after = max(1, options.lease // 3)
         self._bank = FilterBank(predicts=options.policy == "predictive")
         self._tick = options.tick
+        self._grace = min(options.tick // _GRACE, options.latency // 4)
         self._keys: list[str] = []
         self._handles: dict[str, int] = {}
         self._outbox = Outbox(source, epoch)
@@ -83,7 +86,7 @@ class SourceCore:
             ValueError: a handle is unknown, or a value not a finite number; nothing of the call was taken.
         """
         self._check(handles, values)
-        at = self._stamp(now)
+        at = self._stamp(now, handles, values)
         passed = self._bank.offer(handles, values)
         if len(passed):
             known = self._bank.known[passed]
@@ -102,6 +105,14 @@ class SourceCore:
         self._pending.pop(handle, None)
         self._count -= 1
         return at
+
+    def nearest(self, now: int) -> int:
+        """`now`, or the tick it is just after, where that has not passed here: predicted centres move at ticks, so
+        readings that are taken once a tick are best held against them then.
+        """
+        tick = now // self._tick * self._tick
+        early = self._bank.forecasts and self._count and now - tick <= self._grace
+        return tick if early and tick > max(self.clock, self._through) else now
 
     # -- what time and the pipeline do --------------------------------------------------------------------------
 
@@ -140,6 +151,11 @@ class SourceCore:
         if self._bank.forecasts:
             boundary = min(boundary, (self._bank.tick + 1) * self._tick)
         return min([boundary, self._said + self._beat_after, *(grant.since for grant in self._pending.values())])
+
+    def wait_for_readings(self, now: int) -> int:
+        """`now`, or just before the tick that it is just after: how far to `advance` while readings may still come."""
+        tick = self.nearest(now)
+        return now if tick == now else tick - 1
 
     # -- what comes out -----------------------------------------------------------------------------------------
 
@@ -184,14 +200,19 @@ class SourceCore:
                 f"at position {where}"
             )
 
-    def _stamp(self, now: int) -> int:
+    def _stamp(
+        self, now: int, handles: NDArray[np.int64] | None = None, values: NDArray[np.float64] | None = None
+    ) -> int:
         # Equal stamps are one transaction; but what was drained has said "everything through this stamp".
         steps_back = now < self.clock or now <= self._through
         at = self.clock + 1 if steps_back else now
-        self._reach(at)
+        self._reach(at, handles, values)
         return at
 
-    def _reach(self, at: int) -> None:
+    def _reach(
+        self, at: int, handles: NDArray[np.int64] | None = None, values: NDArray[np.float64] | None = None
+    ) -> None:
+        """Let time come to `at`, when `handles` get their `values`."""
         if self.clock == NO_TIME:
             self._passed, self._said = boundaries_passed(at, self._period), at
             self._bank.tick = at // self._tick
@@ -200,7 +221,8 @@ class SourceCore:
                 self._pass_boundaries(moment)
                 self.clock = moment
                 self._enforce_pending(moment)
-                self._send("update", self._bank.pass_tick(moment // self._tick), moment)
+                new = (handles, values) if moment == at else (None, None)
+                self._send("update", self._bank.pass_tick(moment // self._tick, *new), moment)
         self._bank.tick = at // self._tick
         self._pass_boundaries(at)
         self.clock = at

@@ -67,7 +67,7 @@ class Source:
             self._lock,
             self.stream.options.lease / SECOND,
             background=clock is None,
-            passing=lambda: self._core.advance(self._clock()),
+            passing=lambda: self._core.advance(self._core.wait_for_readings(self._clock())),
         )
 
     def register(self, items: Sequence[ItemKey]) -> NDArray[np.int64]:
@@ -90,6 +90,9 @@ class Source:
     def set_many(self, items: Sequence[ItemKey] | NDArray[np.int64], values: object) -> int:
         """The items have these values, all at the event time returned; `items` are keys, or an array of handles.
 
+        Readings that are taken once a tick cost least in one call at the tick (whole seconds, for ticks of a second):
+        within a twentieth of a tick after it their event time is the tick's.
+
         Raises:
             ValueError: an item or a value is not what it should be; nothing of the call was taken.
             SourceError: rows cannot be sent; nothing of the call was taken.
@@ -97,7 +100,7 @@ class Source:
         with self._lock:
             self._carrier.check()
             handles = self._find(items)
-            at = self._core.offer(handles, as_numbers(values, items), self._clock())
+            at = self._core.offer(handles, as_numbers(values, items), self._now())
             self._carrier.look()
             return at
 
@@ -159,6 +162,10 @@ class Source:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _now(self) -> int:
+        now = self._clock()
+        return self._core.nearest(now) if self._carrier.in_background else now
 
     def _find(self, items: Sequence[ItemKey] | NDArray[np.int64]) -> NDArray[np.int64]:
         if isinstance(items, np.ndarray):

@@ -251,6 +251,7 @@ class Coordinator:
             grants,
             *applying.report_columns(reports, len(items)),
         )
+        self.ledger.time_grants(items, grants)
         written, duplicates, strange = applying.apply_rows(
             items, ats, sequences, np.ones(len(items), np.bool_) if counts is None else counts, filters,
             self.ledger.floor, self.ledger.passed, self.ledger.powers, self.tick, self._length,
@@ -536,16 +537,13 @@ class Coordinator:
         """
         arrays, book = self._book.state()
         arrays["targets"] = np.zeros(0) if self._targets is None else self._targets
-        return arrays, [book, self._targets is None, self.at, self.tick, self._numbers(), self.planner.state()]
-
-    def _numbers(self) -> list[int]:
-        return [self.ledger.passed, self.ledger.issued, self.ledger.epoch, self.ledger.floor]
+        return arrays, [book, self._targets is None, self.at, self.tick, self.ledger.state(), self.planner.state()]
 
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
         """Become what `state` said, bit for bit."""
         book, none, self.at, self.tick, numbers, planner = values
         self.planner.load(planner)
-        self.ledger.passed, self.ledger.issued, self.ledger.epoch, self.ledger.floor = numbers
+        self.ledger.load(numbers)
         self._targets = None if none else arrays["targets"]
         self._book.load(arrays, book)
         self._said = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tolerant.filters import beliefs
@@ -9,6 +11,13 @@ from tolerant.filters.book import Book
 from tolerant.filters.state import Codes, Decided, Flags, Floats, Integers
 from tolerant.kernels.decay import boundaries_passed, powers
 from tolerant.kernels.versions import version
+
+_LONGEST = 5.0
+"""Boundaries: a grant is not taken to be under way for longer."""
+_FORGETTING = 0.9
+"""At a boundary, what is kept of the time that grants were seen to take."""
+_MARGIN = 1.5
+"""Times that time: a grant not confirmed by then is taken to be lost."""
 
 _NO_DECISIONS = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.bool_, np.float64, np.int8, np.float64)
 
@@ -27,7 +36,17 @@ class Ledger:
         self.passed = 0
         self.issued = 0
         self.floor = 0
+        self.under_way = 0.0
+        """Boundaries that grants have lately passed on their way, at most."""
         self._decided: list[Decided] = []
+
+    def state(self) -> list[Any]:
+        """Its numbers, for `load`."""
+        return [self.passed, self.issued, self.epoch, self.floor, self.under_way]
+
+    def load(self, numbers: list[Any]) -> None:
+        """Become what `state` said."""
+        self.passed, self.issued, self.epoch, self.floor, self.under_way = numbers
 
     def granted(self) -> Floats:
         """The width that the newest grant gives now, of every item index; infinite where there is none."""
@@ -51,6 +70,7 @@ class Ledger:
 
     def pass_boundary(self, at: int) -> None:
         """A boundary is behind us."""
+        self.under_way *= _FORGETTING
         self.passed = boundaries_passed(at + 1, self.interval) if self.interval else self.passed + 1
 
     def issue(self, which: Integers, widths: Floats, shrinks: Flags, at: int) -> None:
@@ -96,10 +116,23 @@ class Ledger:
         for at in np.unique(ats[rows[first]]):
             self.repeat(which[ats[rows[first]] == at], int(at))
 
+    def time_grants(self, items: Integers, versions: Integers) -> None:
+        """Learn how long grants take from rows, about to be applied, that carry these versions."""
+        state = self._book.items
+        newest = state.held[items].astype(np.int64) - 1
+        news = np.flatnonzero((newest > 0) & (versions == state.slot_high[items, newest]))
+        if len(news):
+            passed = self.passed - state.slot_since[items[news], newest[news]]
+            self.under_way = min(max(self.under_way, float(passed.max())), _LONGEST)
+
     def resend(self, unheard: Integers | None = None) -> None:
-        """Send grants again that have not been confirmed; those of items that nobody hears wait."""
+        """Send grants again that have not been confirmed, unless they may be under way; those of items that nobody
+        hears wait.
+        """
         state = self._book.items
         which = beliefs.unconfirmed(state, self._book.size, self.passed, self.powers)
+        age = self.passed - state.slot_since[which, state.held[which] - 1]
+        which = which[age > _MARGIN * self.under_way]
         if unheard is not None:
             which = np.setdiff1d(which, unheard)
         newest = state.held[which] - 1
