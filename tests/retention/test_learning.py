@@ -112,3 +112,10 @@ def test_a_cache_learns_which_values_are_hot():
     moving = (values + np.arange(8000) // 40) % 1000
     best = max(cache(moving, 60, policy).hits for policy in ("lru", "lfu"))
     assert cache(moving, 60).hits >= 0.95 * best
+
+
+@pytest.mark.parametrize("noise", [0, 1])
+def test_streams_with_hardly_any_noise_are_joined_across_a_lag(noise):
+    rng, line = np.random.default_rng(noise), np.arange(1000)
+    r, s = line + rng.integers(-noise, noise + 1, 1000), line - 20 + rng.integers(-noise, noise + 1, 1000)
+    assert join(r, s, 30).results >= 0.9 * join(r, s, 30, "optimal").results

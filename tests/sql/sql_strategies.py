@@ -99,7 +99,12 @@ JOINS = PAIRS.flatmap(
         st.builds(EqualityJoinSelect, st.just(pair[0]), st.just(pair[1]), st.tuples(COLUMNS, COLUMNS), RANGES, RANGES)
         | st.builds(BandJoinSelect, st.just(pair[0]), st.just(pair[1]), st.tuples(COLUMNS, COLUMNS), NUMBERS, NUMBERS)
         | st.builds(
-            KeepJoinSelect, st.just(pair[0]), st.just(pair[1]), st.tuples(COLUMNS, COLUMNS), st.integers(1, 10**9)
+            KeepJoinSelect,
+            st.just(pair[0]),
+            st.just(pair[1]),
+            st.tuples(COLUMNS, COLUMNS),
+            st.integers(1, 10**9),
+            shards=st.integers(1, 64),
         )
     )
 )

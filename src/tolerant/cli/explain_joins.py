@@ -98,7 +98,7 @@ def standing_join(log: Log, query: CreateQuery, looked_up: str | None = None) ->
     if not isinstance(select, KeepJoinSelect):
         return JoinExplanation(query.name, tables, True, None, tables, None if figures is None else figures["rows"])
     own = {} if figures is None else figures["figures"].get(query.name, {})
-    said = kept_share(log, query.name)
+    said = kept_share(log, query.name, select.shards)
     return JoinExplanation(
         query.name,
         tables,

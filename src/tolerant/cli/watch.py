@@ -23,6 +23,7 @@ from tolerant.client import AnswerChange, Client, KeptChange, KeptShare, NotAnsw
 from tolerant.client.hearing import can_be_heard
 from tolerant.queries import Answer
 from tolerant.sql import Subscribe, parse
+from tolerant.sql.statements import KeepJoinSelect
 from tolerant.transport import Log
 from tolerant.transport.log import START
 
@@ -85,7 +86,9 @@ def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[
     try:
         if len(names) != len(statement.values):
             wrong_call(f"{statement.name} takes {', '.join(names)}: watch '{statement.name}({', '.join(names)})'")
-        said = kept_share(log, statement.name) if not as_json else None
+        select = standing(log).queries[statement.name].select
+        shards = select.shards if isinstance(select, KeepJoinSelect) else 1
+        said = kept_share(log, statement.name, shards) if not as_json else None
         if said is not None:
             console.print(_so_far(said))
         given = dict(zip(names, (float(value) for value in statement.values), strict=True))

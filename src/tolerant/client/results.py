@@ -15,7 +15,8 @@ from tolerant.client.feeds import Found, Listener
 from tolerant.client.positions import Position
 from tolerant.relations.changes import DTYPES
 from tolerant.sql import CreateQuery, CreateTable, home_of
-from tolerant.transport import Log, rows
+from tolerant.sql.statements import KeepJoinSelect
+from tolerant.transport import Log, Record, rows
 from tolerant.transport.deliveries import read_row, row_key, row_of, rows_topic
 from tolerant.transport.results import kept_schema, results_schema, results_topic
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tolerant.sql.joining import Joining
 
 Row = dict[str, Any]
+
+_SHARE = {"found", "share", "error"}
 
 
 class ResultExtractor:
@@ -58,6 +61,41 @@ class ResultListener(Listener):
             self.waiting.append((found.what, self.position))
             return True
         return super().offer(entry, found)
+
+
+class SpreadListener(Listener):
+    """One that listens to several shards: the steps of each rise, and the mark of a position has that of each."""
+
+    def __init__(self, position: Position, shards: int) -> None:
+        super().__init__(position)
+        self._shards = shards
+
+    def offer(self, entry: int, found: Found) -> bool:
+        """See `Listener.offer`."""
+        held, shard = self.position, int(found.what["shard"])
+        marks = unpacked_marks(held.mark, self._shards)
+        goes_on = held.entry == entry and found.mark == marks[shard] and found.row >= held.rows
+        if not goes_on and ((entry, found.row) < (held.entry, held.rows) or found.mark <= marks[shard]):
+            return False
+        marks[shard] = max(found.mark, marks[shard])
+        self.position = Position(entry, found.row + 1, packed_marks(marks))
+        self.waiting.append((found.what, self.position))
+        return True
+
+
+def packed_marks(marks: Sequence[int]) -> int:
+    """The marks of shards, each -1 or more, as one; of a single shard its own.
+
+    >>> packed_marks([7]), unpacked_marks(packed_marks([7, -1, 2**50]), 3) == [7, -1, 2**50], unpacked_marks(-1, 2)
+    (7, True, [-1, -1])
+    """
+    return marks[0] if len(marks) == 1 else sum((mark + 1) << (64 * shard) for shard, mark in enumerate(marks))
+
+
+def unpacked_marks(mark: int, shards: int) -> list[int]:
+    """What `packed_marks` was given."""
+    mark = max(mark, 0) if shards > 1 else mark
+    return [mark] if shards == 1 else [(mark >> (64 * shard) & (2**64 - 1)) - 1 for shard in range(shards)]
 
 
 class JoinHearing:
@@ -117,39 +155,50 @@ class KeptHearing:
     """How to listen to a join with `KEEP n ROWS`: what has been said is not held, so it begins with what comes next."""
 
     def __init__(self, query: CreateQuery, left: CreateTable, right: CreateTable) -> None:
-        self._query = query
+        select = query.select
+        assert isinstance(select, KeepJoinSelect)
+        self._query, self._select = query, select
         columns = [(table.name, table.columns) for table in (left, right)]
-        self.extractor = ResultExtractor(query.name, kept_schema(columns))
+        self.extractor = ResultExtractor(query.name, kept_schema(columns, select.shards))
 
     def begin(
         self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any]
     ) -> list[tuple[Listener, list[Any]]]:
         """See `Hearing.begin`; there is no current answer."""
         # The step first: what is published between the two reads came before the beginning.
-        newest = log.latest(f"current.{self._query.name}", "")
-        start = Position(log.end(), mark=-1 if newest is None else newest.version)
-        return [(ResultListener(start), []) for _ in numbers]
+        said = currents(log, self._query.name, self._select.shards)
+        first = -1 if said[0] is None else said[0].version
+        marks = [first if one is None else one.version for one in said]
+        start = Position(log.end(), mark=packed_marks(marks))
+        return [(self._listener(start), []) for _ in numbers]
 
     def resume(
         self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
     ) -> list[Listener]:
         """See `Hearing.resume`."""
-        return [ResultListener(position) for _ in numbers]
+        return [self._listener(position) for _ in numbers]
+
+    def _listener(self, position: Position) -> Listener:
+        shards = self._select.shards
+        return ResultListener(position) if shards == 1 else SpreadListener(position, shards)
 
     def change(self, what: Mapping[str, Any], position: Position) -> KeptChange:
         """See `Hearing.change`."""
-        looked_up = self._query.select.file is not None  # type: ignore[union-attr]
+        looked_up = self._select.file is not None
         return KeptChange(what["kind"], row_of(what), what["at"], position, share=what["share"], looked_up=looked_up)
 
 
-def kept_share(log: Log, query: str) -> KeptShare | None:
+def currents(log: Log, query: str, shards: int) -> list[Record | None]:
+    """What each shard of a join with `KEEP n ROWS` last said of itself; of all shards the first may speak for all."""
+    return [log.latest(f"current.{query}", str(shard or "")) for shard in range(shards)]
+
+
+def kept_share(log: Log, query: str, shards: int = 1) -> KeptShare | None:
     """What a join with `KEEP n ROWS` last said of itself; None: it is none, or has not found any result yet."""
-    newest = log.latest(f"current.{query}", "")
-    if newest is None:
+    bodies = [json.loads(one.body) for one in currents(log, query, shards) if one is not None]
+    if not bodies or not all(isinstance(one, dict) and one.keys() - {"fetched"} == _SHARE for one in bodies):
         return None
-    said = json.loads(newest.body)
-    is_share = isinstance(said, dict) and said.keys() - {"fetched"} == {"found", "share", "error"}
-    return KeptShare(**said) if is_share else None
+    return KeptShare(**{**bodies[0], "found": sum(one["found"] for one in bodies)})
 
 
 def pair_rows(log: Log, home: str, tables: Sequence[CreateTable]) -> tuple[list[list[Row]], int]:

@@ -11,7 +11,7 @@ from tolerant.retention.learner import PERIOD, Learner, believed
 from tolerant.retention.replay import play
 from tolerant.retention.shelf import Shelf
 from tolerant.retention.sides import Ranking, by_benefit, static_ranking
-from tolerant.retention.survival import Survival, for_joining
+from tolerant.retention.survival import Fixed, Survival, for_joining, of_mean_life
 
 
 class Beliefs:
@@ -24,6 +24,9 @@ class Beliefs:
     def rankings(self) -> tuple[Ranking, Ranking]:
         """How rows of r and of s are ranked by what is believed of the other stream."""
         survival = self.survival or for_joining((believed(self.learners[0]), believed(self.learners[1])), self.memory)
+        if self.survival is None and isinstance(survival, Fixed) and self.memory > 1:
+            # Streams with hardly any noise, one far behind the other: no row is met at the next tick, all would tie.
+            survival = of_mean_life(2.0)
         return self._ranking(1, survival), self._ranking(0, survival)
 
     def _ranking(self, partner: int, survival: Survival) -> Ranking:

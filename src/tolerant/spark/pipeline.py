@@ -18,7 +18,7 @@ from tolerant.spark.hosting import Hosted
 from tolerant.spark.processor import OUTPUT, HostProcessor
 from tolerant.spark.sink import LogSink
 from tolerant.spark.source import BYTES, ENTRIES, LogSource
-from tolerant.spark.splitter import SPLIT_SCHEMA, splitter
+from tolerant.spark.splitter import SPLIT_SCHEMA, Splitter, splitter
 from tolerant.streams import Stream
 from tolerant.transport import Fence, PipelineLog
 
@@ -58,6 +58,7 @@ def start(
     *,
     name: str,
     stream: Stream | None = None,
+    split: Splitter | None = None,
     fence: Fence | None = None,
     trigger: str = "0 seconds",
     entries: int = ENTRIES,
@@ -66,8 +67,8 @@ def start(
     """Start hosting the shards that `factory` makes on the entries of `topics`; it goes on from `checkpoint_dir`.
 
     `checkpoint`: the id of that directory. `stream`: with more than one shard in its options, rows are split between
-    them. `trigger`: how often a batch begins ("200 milliseconds"; "0 seconds": as soon as the last is done), or
-    `AVAILABLE_NOW`. `entries` and `size`: the most that one batch takes.
+    them; `split`: what else splits rows. `trigger`: how often a batch begins ("200 milliseconds"; "0 seconds": as soon
+    as the last is done), or `AVAILABLE_NOW`. `entries` and `size`: the most that one batch takes.
     """
     options = {"uri": absolute(log), "topics": json.dumps(sorted(topics)), "checkpoint": checkpoint}
     options |= {"entries": str(entries), "bytes": str(size)}
@@ -76,8 +77,10 @@ def start(
     source = spark.readStream.format(LogSource.name()).options(**options).load()
     sink = LogSink(log, checkpoint, fence)
     run = f"{name}/{uuid.uuid4()}"
-    with _BUILDING, _settings(spark, stream):
-        routed = _routed(source, stream)
+    if split is None and stream is not None and stream.options.shards > 1:
+        split = splitter(stream)
+    with _BUILDING, _settings(spark, 1 if split is None else split.shards):
+        routed = _routed(source, split)
         with _workers_of_its_own(spark, run):
             hosted = _host(routed, HostProcessor(factory, run))
         writer = hosted.writeStream.queryName(run).outputMode("append").foreachBatch(sink)
@@ -86,10 +89,10 @@ def start(
         return Pipeline(writer.trigger(**when).start(), sink)
 
 
-def _routed(source: DataFrame, stream: Stream | None) -> DataFrame:
-    if stream is None or stream.options.shards == 1:
+def _routed(source: DataFrame, split: Splitter | None) -> DataFrame:
+    if split is None:
         return source.withColumn("shard", F.lit(0))
-    return source.mapInArrow(splitter(stream), SPLIT_SCHEMA)
+    return source.mapInArrow(split, SPLIT_SCHEMA)
 
 
 def _host(routed: DataFrame, processor: HostProcessor) -> DataFrame:
@@ -120,9 +123,9 @@ def _workers_of_its_own(spark: SparkSession, run: str) -> Iterator[None]:
 
 
 @contextmanager
-def _settings(spark: SparkSession, stream: Stream | None) -> Iterator[None]:
+def _settings(spark: SparkSession, shards: int) -> Iterator[None]:
     """The session's settings as a pipeline wants them; its query takes them over when it starts."""
-    wanted = _FEW_ROWS | {"spark.sql.shuffle.partitions": str(stream.options.shards if stream else 1)}
+    wanted = _FEW_ROWS | {"spark.sql.shuffle.partitions": str(shards)}
     before = {name: spark.conf.get(name) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

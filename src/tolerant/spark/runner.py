@@ -25,7 +25,18 @@ from tolerant.spark.failures import reason
 from tolerant.spark.hosting import Hosted
 from tolerant.spark.java import JavaNotFound
 from tolerant.spark.retention import tidy
-from tolerant.sql import Catalogue, CreateStream, CreateTable, Drop, Outcome, Pair, Statement, decode, home_of
+from tolerant.sql import (
+    Catalogue,
+    CreateStream,
+    CreateTable,
+    Drop,
+    GrowingPair,
+    Outcome,
+    Pair,
+    Statement,
+    decode,
+    home_of,
+)
 from tolerant.sql.homes import Views, is_of_views, pair_of, tables_of
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes, plans, pulls, subscriptions
@@ -226,13 +237,18 @@ class Runner:
             if is_of_views(home):
                 found[home] = Views(tuple(tables))
             elif len(tables) <= 2:
-                found[home] = pair_of(home, tables) if len(tables) == 2 else tables[0]
+                found[home] = self._pair(home, tables) if len(tables) == 2 else tables[0]
         return {**self._catalogue.streams, **found}
+
+    def _pair(self, home: str, tables: list[CreateTable]) -> Pair:
+        selects = (query.select for query in self._catalogue.queries.values())
+        return pair_of(home, tables, next((select for select in selects if home_of(select) == home), None))
 
     def _start(self, relation: Relation) -> Running:
         from tolerant.spark.kinds import shard_factory
         from tolerant.spark.pipeline import absolute, start
         from tolerant.spark.session import session
+        from tolerant.spark.spreading import PairSplit
 
         folder = self._folder / relation.name
         checkpoint = checkpoint_id(folder, relation)
@@ -262,6 +278,7 @@ class Runner:
                 checkpoint,
                 name=relation.name,
                 stream=relation if isinstance(relation, Stream) else None,
+                split=PairSplit(relation) if isinstance(relation, GrowingPair) and relation.shards > 1 else None,
                 fence=fence,
                 trigger=self._trigger,
             )

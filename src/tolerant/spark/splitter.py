@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -75,11 +76,15 @@ def splitter(stream: Stream) -> Split:
     return Split(stream)
 
 
-class Split:
-    """Batches of the source in, the same with their shard out; travels to the workers."""
+class Splitter(ABC):
+    """A stage for `mapInArrow`: batches of the source in, the same with their shard out; travels to the workers."""
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+    def __init__(self, shards: int) -> None:
+        self.shards = shards
+
+    @abstractmethod
+    def parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
+        """What each shard gets of an entry of a topic of rows."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch out for each that comes in."""
@@ -87,14 +92,26 @@ class Split:
             found = [
                 (shard, partition, position, topic, part)
                 for partition, position, topic, payload in zip(*batch.to_pydict().values(), strict=True)
-                for shard, part in self._parts(topic, payload)
+                for shard, part in self._all_parts(topic, payload)
             ]
             columns = list(zip(*found, strict=True)) or [()] * len(_ARROW)
             yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)
 
-    def _parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
+    def _all_parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
         if topic == QUERIES:
-            return [(shard, payload) for shard in range(self._stream.options.shards)]
+            return [(shard, payload) for shard in range(self.shards)]
+        return self.parts(topic, payload)
+
+
+class Split(Splitter):
+    """Splits the rows of a stream by their keys."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__(stream.options.shards)
+        self._stream = stream
+
+    def parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
+        """See `Splitter.parts`."""
         return split(payload, self._stream)
 
 

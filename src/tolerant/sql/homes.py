@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from tolerant.sql.statements import AggregateSelect, CreateTable, KeepJoinSelect, Select, ViewSelect, relations
@@ -37,13 +39,28 @@ class Pair:
         return home_name(tuple(table.name for table in self.tables), self.between)
 
 
+@dataclass(frozen=True)
 class GrowingPair(Pair):
     """Two tables that only grow, with queries that keep some of their rows (`KEEP n ROWS`), "lines~orders".
 
-    It has a pipeline of its own beside that of the pair, which holds every row.
+    It has a pipeline of its own beside that of the pair, which holds every row. With several shards (`WITH (shards =
+    n)`) it is one for what rows are joined on too, "lines~orders@4.ad21f06c": `on`, in the order of the tables.
     """
 
-    between = _GROWING
+    between: ClassVar[str] = _GROWING
+
+    spread: str = ""
+    on: tuple[str, str] = field(default=("", ""), compare=False)
+
+    @property
+    def name(self) -> str:
+        """See `Pair.name`."""
+        return super().name + self.spread
+
+    @property
+    def shards(self) -> int:
+        """How many it has."""
+        return int(self.spread[1:].partition(".")[0]) if self.spread else 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,22 @@ def home_of(select: Select) -> str:
         return select.stream
     if isinstance(select, ViewSelect):
         return home_name(relations(select)) + _VIEWS
-    return home_name(relations(select), _GROWING if isinstance(select, KeepJoinSelect) else _BETWEEN)
+    if isinstance(select, KeepJoinSelect):
+        return home_name(relations(select), _GROWING) + _spread(select)
+    return home_name(relations(select))
+
+
+def _spread(select: KeepJoinSelect) -> str:
+    """What the name of the home of a query with several shards ends with: how many, and by which columns."""
+    if select.shards == 1:
+        return ""
+    return f"@{select.shards}.{zlib.crc32(json.dumps(_on(select)).encode()):08x}"
+
+
+def _on(select: KeepJoinSelect) -> tuple[str, str]:
+    """The columns that are compared, in the order of the names of their tables."""
+    one, other = select.on
+    return (one, other) if select.left < select.right else (other, one)
 
 
 def is_of_views(home: str) -> bool:
@@ -89,10 +121,14 @@ def tables_of(home: str) -> tuple[str, ...]:
     >>> tables_of("lines+orders"), tables_of("lines~orders"), tables_of("lines+orders@views"), tables_of("stock")
     (('lines', 'orders'), ('lines', 'orders'), ('lines', 'orders'), ('stock',))
     """
-    return tuple(re.split(r"[+~]", home.removesuffix(_VIEWS)))
+    return tuple(re.split(r"[+~]", home.partition("@")[0]))
 
 
-def pair_of(home: str, tables: Sequence[CreateTable]) -> Pair:
-    """The pair of that name, whose tables are these."""
+def pair_of(home: str, tables: Sequence[CreateTable], select: Select | None = None) -> Pair:
+    """The pair of that name, whose tables are these; `select`: that of a query which runs there."""
     one, other = tables
-    return GrowingPair.of(one, other) if _GROWING in home else Pair.of(one, other)
+    if _GROWING not in home:
+        return Pair.of(one, other)
+    on = _on(select) if isinstance(select, KeepJoinSelect) else ("", "")
+    pair = GrowingPair.of(one, other)
+    return GrowingPair(pair.tables, home.removeprefix(pair.name), on)

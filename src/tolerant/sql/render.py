@@ -75,7 +75,8 @@ def select_text(select: Select) -> str:
             ranges_text = f"{_range(select.left_range, select.left)} AND {_range(select.right_range, select.right)}"
             return f"{_equality_join(select)} WHERE {ranges_text}"
         case KeepJoinSelect():
-            return f"{_equality_join(select)} KEEP {select.rows} ROWS"
+            spread = f" WITH (shards = {select.shards})" if select.shards != 1 else ""
+            return f"{_equality_join(select)} KEEP {select.rows} ROWS{spread}"
         case BandJoinSelect(left, right, (one, other), low, high):
             difference = f"{quoted(right)}.{quoted(other)} - {quoted(left)}.{quoted(one)}"
             between = f"{difference} BETWEEN {_operand(low)} AND {_operand(high)}"

@@ -126,7 +126,8 @@ class KeepJoinSelect:
     """`left JOIN right ON left.a = right.b KEEP rows ROWS`.
 
     `file`: where one of the tables is looked up in its file (`tolerant.sql.lookups`), what the file held when the query
-    was created: a digest of it; None until `tolerant.sql.with_lookup` has read it.
+    was created: a digest of it; None until `tolerant.sql.with_lookup` has read it. `shards`: over how many the rows
+    that are kept are spread, by what they are joined on; `WITH (shards = n)`.
     """
 
     left: str
@@ -134,6 +135,7 @@ class KeepJoinSelect:
     on: tuple[str, str]
     rows: int
     file: str | None = None
+    shards: int = 1
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,12 @@ def results_schema(tables: Tables) -> pa.Schema:
     return pa.schema([*_COMMON, *own])
 
 
-def kept_schema(tables: Tables) -> pa.Schema:
+def kept_schema(tables: Tables, shards: int = 1) -> pa.Schema:
     """The columns of `answers.<query>` for a join with `KEEP n ROWS`: beside a result row the share of all results that
-    had been found by then, an estimate.
+    had been found by then, an estimate; of several shards the one that says it, whose steps rise.
     """
-    return results_schema(tables).append(pa.field("share", pa.float64()))
+    schema = results_schema(tables).append(pa.field("share", pa.float64()))
+    return schema if shards == 1 else schema.append(pa.field("shard", pa.int64()))
 
 
 def kept_batch(
@@ -63,8 +64,9 @@ def kept_batch(
     subscription: int,
     share: float,
     columns: Mapping[str, NDArray[Any]],
+    shard: int | None = None,
 ) -> pa.RecordBatch:
-    """n result rows that have appeared, all for the one subscription that there is."""
+    """n result rows that have appeared, all for the one subscription that there is. `shard`: None: there is but one."""
     n = len(at)
     batch = results_batch(
         tables,
@@ -75,7 +77,10 @@ def kept_batch(
         subscriptions=np.full(n, subscription),
         columns=columns,
     )
-    return pa.record_batch([*batch.columns, pa.array(np.full(n, share))], schema=kept_schema(tables))
+    arrays = [*batch.columns, pa.array(np.full(n, share))]
+    if shard is None:
+        return pa.record_batch(arrays, schema=kept_schema(tables))
+    return pa.record_batch([*arrays, pa.array(np.full(n, shard))], schema=kept_schema(tables, 2))
 
 
 def results_batch(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 
 _LARGEST = 1 << 62
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, as Fibonacci hashing has it
 
 
 def codes(values: NDArray[Any]) -> Integers:
@@ -32,6 +33,16 @@ def codes(values: NDArray[Any]) -> Integers:
     found[plain] = values[plain].astype(np.int64)
     found[~plain] = [_hashed(_exact(value)) for value in values[~plain].tolist()]
     return found
+
+
+def owner_of(joined: Integers, shards: int) -> Integers:
+    """The shard of rows by the numbers of what they are joined on; the same in every process and release.
+
+    >>> np.bincount(owner_of(np.arange(0, 4000, 4), 2)).min() > 400
+    True
+    """
+    spread = joined.astype(np.uint64) * _GOLDEN >> np.uint64(32)  # numbers may all be even, or end with zeros
+    return np.asarray(spread % np.uint64(shards), np.int64)
 
 
 def _exact(value: float) -> int | float:

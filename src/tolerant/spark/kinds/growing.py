@@ -14,7 +14,7 @@ import numpy as np
 from tolerant.relations import Changes
 from tolerant.spark.hosting import Output
 from tolerant.spark.intake import DeadRow
-from tolerant.spark.kinds.kept import KeptJoin
+from tolerant.spark.kinds.kept import KeptJoin, Part
 from tolerant.spark.kinds.looked_up import Fetch, LookedUp
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side
 from tolerant.sql import CreateQuery, GrowingPair
@@ -25,12 +25,15 @@ from tolerant.transport.rows import pack
 class GrowingShard(RowsShard[KeptJoin | LookedUp]):
     """`Hosted` by Spark; see the module. What sources have said before is known by the sides' relations, which have no
     rows. `fetch`: where rows are looked up; None: no query may.
+
+    Of several shards each decides about all rows, alike, and keeps those that are joined on values of its own: so the
+    room is where it is needed, and what is found is what one shard would find.
     """
 
     def __init__(self, pair: GrowingPair, shard: int = 0, fetch: Fetch | None = None) -> None:
         one, other = (Side(table) for table in pair.tables)
         super().__init__(pair.name, (one, other), shard)
-        self._tables, self._fetch = pair.tables, fetch
+        self._tables, self._fetch, self._part = pair.tables, fetch, Part(shard, pair.shards)
         self._tally["came"] = 0
 
     def _is_hosted(self, query: CreateQuery) -> bool:
@@ -40,8 +43,8 @@ class GrowingShard(RowsShard[KeptJoin | LookedUp]):
         assert isinstance(query.select, KeepJoinSelect)
         if query.select.file is not None:
             assert self._fetch is not None
-            return LookedUp(query, self._tables, self._fetch, state)
-        return KeptJoin(query, self._tables, self._shard, state)
+            return LookedUp(query, self._tables, self._fetch, self._part, state)
+        return KeptJoin(query, self._tables, self._part, state)
 
     def _apply(self, found: Sequence[Changes]) -> None:
         self._tally["changes"] += sum(map(len, found))
@@ -53,11 +56,13 @@ class GrowingShard(RowsShard[KeptJoin | LookedUp]):
     def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
         (one, other), (first, second) = effects, steps
         for query in self._queries.values():
-            said = query.say((one, other), (first, second))
-            self._say_for(query, said)
-            if said:
-                topic, batch = query.current()
-                self._outputs.append(Output(topic, pack(batch)))
+            self._say_for(query, query.say((one, other), (first, second)))
+            self._outputs += [Output(topic, pack(batch)) for topic, batch in query.current()]
+
+    def _say(self) -> list[Output]:
+        if self._shard:  # all shards read the same statements and find the same rows unusable: the first says so
+            self._dead, self._replies = [], []
+        return super()._say()
 
     def _forget(self, side: Side) -> None:
         side.clear()

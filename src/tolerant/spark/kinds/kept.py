@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from tolerant.relations import Changes
 from tolerant.relations.changes import empty_columns
 from tolerant.relations.texts import packed_texts, unpacked_texts
 from tolerant.retention import Estimate, Keeper
-from tolerant.spark.kinds.codes import codes
+from tolerant.spark.kinds.codes import codes, owner_of
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.statements import KeepJoinSelect
 from tolerant.transport.results import kept_batch, results_topic
@@ -28,6 +29,26 @@ from tolerant.transport.subscriptions import subscription_ids
 
 Integers = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One shard of several, whose rows are those that are joined on its own values."""
+
+    shard: int = 0
+    shards: int = 1
+
+    @property
+    def number(self) -> int | None:
+        """The shard; None where there is but one."""
+        return self.shard if self.shards > 1 else None
+
+    def owns(self, joined: Integers) -> NDArray[np.bool_]:
+        """Which rows, by the numbers of what they are joined on, are this shard's."""
+        return owner_of(joined, self.shards) == self.shard
+
+
+ALONE = Part()
 
 
 class Rows:
@@ -83,28 +104,33 @@ class KeptJoin:
     tally = "results"
 
     def __init__(
-        self, query: CreateQuery, tables: tuple[CreateTable, CreateTable], shard: int, state: Arrays | None = None
+        self,
+        query: CreateQuery,
+        tables: tuple[CreateTable, CreateTable],
+        part: Part = ALONE,
+        state: Arrays | None = None,
     ) -> None:
         select = query.select
         assert isinstance(select, KeepJoinSelect)
-        self.query, self._on = query, select.on
+        self.query, self._on, self._part = query, select.on, part
         self._turned = tables[0].name != select.left  # a pair's order is that of names
         self._tables = (tables[1], tables[0]) if self._turned else tables
         self._of_tables = [(table.name, table.columns) for table in self._tables]
-        self._found, self._step = 0, 0  # results so far, and the step of the last
+        self._found, self._step = 0, 0  # results so far, of all shards, and the step of the last
+        self._is_news = False
         if state is None:
-            self._keeper = Keeper(select.rows, shard)
+            self._keeper = Keeper(select.rows)
             empty = np.zeros(0, np.int64)
             self._rows = tuple(Rows(empty, empty_columns(table.columns)) for table in self._tables)
         else:
-            self._load(state, shard)
+            self._load(state)
 
     def __len__(self) -> int:
         return 1
 
     @property
     def held(self) -> int:
-        """How many rows are kept."""
+        """How many rows are kept, in all shards."""
         return len(self._keeper)
 
     def take(self, batch: pa.RecordBatch) -> None:
@@ -127,11 +153,13 @@ class KeptJoin:
             [codes(one.columns[on]) for one, on in zip(changes, self._on, strict=True)]
         )[order]  # fmt: skip
         streams = np.repeat([0, 1], [len(one) for one in changes])[order]
-        first = self._keeper.came
+        first, mine = self._keeper.came, self._part.owns(values)
         for k, (rows, one) in enumerate(zip(self._rows, changes, strict=True)):
-            rows.add(first + np.flatnonzero(streams == k), one.columns)
+            own = mine[streams == k]
+            columns = one.columns if own.all() else {name: column[own] for name, column in one.columns.items()}
+            rows.add(first + np.flatnonzero((streams == k) & mine), columns)
         held, new = self._keeper.take(at, streams, values)
-        said = self._results(held, new - first, streams, at, np.sort(np.concatenate(steps)), first)
+        said = self._results(held, new - first, streams, mine, at, np.sort(np.concatenate(steps)), first)
         kept = self._keeper.held()
         for rows in self._rows:
             rows.keep(kept)
@@ -141,11 +169,15 @@ class KeptJoin:
         """What part of all results has been found, by estimate."""
         return self._keeper.share(self._found)
 
-    def current(self) -> tuple[str, pa.RecordBatch]:
-        """What has been found so far, for the compacted topic `current.<query>`."""
+    def current(self) -> list[tuple[str, pa.RecordBatch]]:
+        """What has been found so far, for the compacted topic `current.<query>`, if that has just changed; all shards
+        know it, and the first says it.
+        """
+        if not self._is_news or self._part.shard:
+            return []
         share, error = self.share()
         body = json.dumps({"found": self._found, "share": share, "error": error})
-        return f"current.{self.query.name}", compacted([("", self._step, body.encode())])
+        return [(f"current.{self.query.name}", compacted([("", self._step, body.encode())]))]
 
     def figures(self) -> dict[str, float]:
         """Rows that came and that are kept, of both tables; results found, and the share of all that they are."""
@@ -161,9 +193,9 @@ class KeptJoin:
         packed = snapshots.pack(arrays, [values, self._found, self._step])
         return {"kept": np.frombuffer(packed, np.uint8)}
 
-    def _load(self, state: Arrays, shard: int) -> None:
+    def _load(self, state: Arrays) -> None:
         arrays, (values, self._found, self._step) = snapshots.unpack(state["kept"].tobytes())
-        self._keeper = Keeper.load(arrays, values, shard)
+        self._keeper = Keeper.load(arrays, values)
         self._rows = tuple(
             Rows.load(
                 {column.name: column.type == "STRING" for column in table.columns},
@@ -173,28 +205,49 @@ class KeptJoin:
         )
 
     def _results(
-        self, held: Integers, new: Integers, streams: Integers, at: Integers, steps: Integers, first: int
+        self,
+        held: Integers,
+        new: Integers,
+        streams: Integers,
+        mine: NDArray[np.bool_],
+        at: Integers,
+        steps: Integers,
+        first: int,
     ) -> list[tuple[str, pa.RecordBatch]]:
-        """The pairs as result rows; `new` are places among the rows that came, whose numbers begin with `first`."""
+        """The pairs of this shard as result rows; `new` are places among the rows that came, whose numbers begin with
+        `first`, and `mine` says which of these are this shard's.
+        """
+        last = steps[np.searchsorted(at, at[new], side="right") - 1]  # of the moment
+        own = mine[new]
+        held, new = held[own], new[own]
         is_r = streams[new] == 0
         found = [
             rows.of(np.where(mine, new + first, held))
             for rows, mine in zip(self._rows, (is_r, ~is_r), strict=True)
         ]  # fmt: skip
         equal = np.asarray(found[0][self._on[0]] == found[1][self._on[1]], np.bool_)
+        counts = ~own  # what others find they look at themselves: equal codes of texts that differ are that rare
+        counts[own] = equal
+        self._is_news = bool(counts.any())
+        if self._is_news:
+            self._found += int(np.count_nonzero(counts))
+            self._step = int(last[counts][-1])
         if not equal.any():
             return []
-        self._found += int(np.count_nonzero(equal))
         columns = {
             f"{table.name}.{name}": column[equal]
             for table, of_table in zip(self._tables, found, strict=True)
             for name, column in of_table.items()
         }
-        last = steps[np.searchsorted(at, at[new[equal]], side="right") - 1]  # of the moment
         share, _ = self.share()
         (subscription,) = subscription_ids({}).tolist()
         batch = kept_batch(
-            self._of_tables, at=at[new[equal]], steps=last, subscription=subscription, share=share, columns=columns
+            self._of_tables,
+            at=at[new[equal]],
+            steps=last[own][equal],
+            subscription=subscription,
+            share=share,
+            columns=columns,
+            shard=self._part.number,
         )
-        self._step = int(last[-1])
         return [(results_topic(self.query.name), batch)]

@@ -21,7 +21,7 @@ from tolerant.relations import Changes
 from tolerant.relations.changes import DTYPES, empty_columns
 from tolerant.retention import Estimate, Lookups
 from tolerant.spark.kinds.codes import codes
-from tolerant.spark.kinds.kept import Arrays, Integers, Rows
+from tolerant.spark.kinds.kept import ALONE, Arrays, Integers, Part, Rows
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.kinds.retention import looked_up
 from tolerant.sql.statements import KeepJoinSelect
@@ -57,12 +57,17 @@ class LookedUp:
     tally = "results"
 
     def __init__(
-        self, query: CreateQuery, tables: tuple[CreateTable, CreateTable], fetch: Fetch, state: Arrays | None = None
+        self,
+        query: CreateQuery,
+        tables: tuple[CreateTable, CreateTable],
+        fetch: Fetch,
+        part: Part = ALONE,
+        state: Arrays | None = None,
     ) -> None:
         select = query.select
         assert isinstance(select, KeepJoinSelect)
         assert select.file is not None
-        self.query, self._fetch = query, fetch
+        self.query, self._fetch, self._part = query, fetch, part
         self._turned = tables[0].name != select.left  # a pair's order is that of names
         self._tables = (tables[1], tables[0]) if self._turned else tables
         self._of_tables = [(table.name, table.columns) for table in self._tables]
@@ -71,7 +76,8 @@ class LookedUp:
         self._grows, self._table = 1 - place, self._tables[place]
         self._topic = lookup_topic(self._table.name, select.file)
         self._on, self._key = select.on[1 - place], select.on[place]
-        self._found, self._fetched, self._step = 0, 0, 0  # results and fetches so far, and the step of the last result
+        self._found, self._step = 0, 0  # results of this shard so far, and the step of the last
+        self._is_news = False
         if state is None:
             self._lookups = Lookups.bounded(select.rows)
             columns = {**empty_columns(self._table.columns), _THERE: np.zeros(0, np.bool_)}
@@ -84,7 +90,7 @@ class LookedUp:
 
     @property
     def held(self) -> int:
-        """How many rows are kept."""
+        """How many rows are kept, in all shards."""
         return len(self._lookups)
 
     def take(self, batch: pa.RecordBatch) -> None:
@@ -103,10 +109,15 @@ class LookedUp:
         """
         place = 1 - self._grows if self._turned else self._grows
         came, numbers = changes[place], steps[place]
+        self._is_news = bool(len(came))
         if not len(came):
             return []
-        asked = came.columns[self._on]
-        found = self._look_up(asked)
+        last = numbers[np.searchsorted(came.at, came.at, side="right") - 1]  # of the moment
+        asked = codes(came.columns[self._on])
+        self._lookups.take(asked)
+        own = self._part.owns(asked)
+        came, last = came.take(own), last[own]
+        found = self._look_up(came.columns[self._on])
         there = found.pop(_THERE)
         if not there.any():
             return []
@@ -116,7 +127,7 @@ class LookedUp:
             for name, column in of_table.items()
         }
         self._found += int(np.count_nonzero(there))
-        last = numbers[np.searchsorted(came.at, came.at[there], side="right") - 1]  # of the moment
+        last = last[there]
         self._step = int(last[-1])
         (subscription,) = subscription_ids({}).tolist()
         batch = kept_batch(
@@ -126,6 +137,7 @@ class LookedUp:
             subscription=subscription,
             share=self.share().value,
             columns=columns,
+            shard=self._part.number,
         )
         return [(results_topic(self.query.name), batch)]
 
@@ -133,29 +145,39 @@ class LookedUp:
         """What part of the rows that came found theirs held, and its standard error as the chance of the next one."""
         return self._lookups.share()
 
-    def current(self) -> tuple[str, pa.RecordBatch]:
-        """What has been found so far, for the compacted topic `current.<query>`."""
+    def current(self) -> list[tuple[str, pa.RecordBatch]]:
+        """What has been found so far, for the compacted topic `current.<query>`, if rows have just come: each shard
+        says what it has found itself.
+        """
+        if not self._is_news:
+            return []
         share, error = self.share()
-        body = json.dumps({"found": self._found, "share": share, "error": error, "fetched": self._fetched})
-        return f"current.{self.query.name}", compacted([("", self._step, body.encode())])
+        body = json.dumps({"found": self._found, "share": share, "error": error, "fetched": self.fetched})
+        key = str(self._part.shard or "")
+        return [(f"current.{self.query.name}", compacted([(key, self._step, body.encode())]))]
+
+    @property
+    def fetched(self) -> int:
+        """Rows that were not held when they were asked for, in all shards."""
+        return self._lookups.asked - self._lookups.hits
 
     def figures(self) -> dict[str, float]:
         """Rows that came, and rows that are kept of the table that is looked up; results found, rows fetched, and the
         share of rows that found theirs held.
         """
         share, error = self.share()
-        counts = {"rows": self._lookups.asked, "kept": self.held, "found": self._found, "fetched": self._fetched}
+        counts = {"rows": self._lookups.asked, "kept": self.held, "found": self._found, "fetched": self.fetched}
         return {**counts, "share": round(share, 4), "error": round(error, 4)}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is kept and known."""
         arrays, values = self._lookups.state()
         arrays |= {f"rows.{name}": array for name, array in self._rows.state().items()}
-        packed = snapshots.pack(arrays, [values, self._found, self._fetched, self._step])
+        packed = snapshots.pack(arrays, [values, self._found, self._step])
         return {"looked": np.frombuffer(packed, np.uint8)}
 
     def _load(self, state: Arrays) -> None:
-        arrays, (values, self._found, self._fetched, self._step) = snapshots.unpack(state["looked"].tobytes())
+        arrays, (values, self._found, self._step) = snapshots.unpack(state["looked"].tobytes())
         self._lookups = Lookups.load(arrays, values)
         names = {column.name: column.type == "STRING" for column in self._table.columns}
         rows = {name.removeprefix("rows."): array for name, array in arrays.items() if name.startswith("rows.")}
@@ -166,41 +188,35 @@ class LookedUp:
         return (own, other) if self._grows == 0 else (other, own)
 
     def _look_up(self, asked: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """The rows of the other table with these keys, and whether there are such; the cache is what it is then."""
-        wanted, first, back = np.unique(codes(asked), return_index=True, return_inverse=True)
-        values = asked[first]
-        if (values[back] != asked).any():  # codes of texts that are equal by chance: let each be fetched
-            return self._one_by_one(asked)
-        held = np.isin(wanted, self._rows.numbers)
-        same = np.zeros(len(wanted), np.bool_)
-        same[held] = self._rows.of(wanted[held])[self._key] == values[held]
-        self._lookups.take(wanted[back])
+        """The rows of the other table with these keys, and whether there are such; what is held is settled then."""
+        values, back = np.unique(asked, return_inverse=True)
+        numbers = codes(values)
+        same = np.isin(numbers, self._rows.numbers)
+        same[same] = self._rows.of(numbers[same])[self._key] == values[same]  # texts may share a code
         fetched = self._fetch_rows(values[~same])
-        columns = {name: np.empty(len(wanted), column.dtype) for name, column in self._rows.columns.items()}
-        for name, column in self._rows.of(wanted[same]).items():
+        columns = {name: np.empty(len(values), column.dtype) for name, column in self._rows.columns.items()}
+        for name, column in self._rows.of(numbers[same]).items():
             columns[name][same], columns[name][~same] = column, fetched[name]
-        self._keep(wanted, columns)
+        last = np.zeros(len(values), np.int64)
+        last[back] = np.arange(len(asked))
+        self._keep(numbers, columns, np.argsort(last))
         return {name: column[back] for name, column in columns.items()}
 
-    def _one_by_one(self, asked: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        parts = [self._look_up(asked[k : k + 1]) for k in range(len(asked))]
-        return {name: np.concatenate([part[name] for part in parts]) for name in self._rows.columns}
-
-    def _keep(self, numbers: Integers, columns: Arrays) -> None:
-        """Of these rows and of those that are held, hold those that the cache keeps."""
+    def _keep(self, numbers: Integers, columns: Arrays, order: Integers) -> None:
+        """Of these rows, asked for in this order, and of those that are held, hold those that the cache keeps."""
         kept = self._lookups.held()
-        self._rows.keep(np.setdiff1d(kept, numbers, assume_unique=True))
-        chosen = np.isin(numbers, kept, assume_unique=True)
-        self._rows.add(numbers[chosen], {name: column[chosen] for name, column in columns.items()})
-        order = np.argsort(self._rows.numbers)
-        self._rows = Rows(self._rows.numbers[order], {n: column[order] for n, column in self._rows.columns.items()})
+        self._rows.keep(np.setdiff1d(kept, numbers))
+        newest = order[::-1][np.unique(numbers[order[::-1]], return_index=True)[1]]
+        newest = newest[np.isin(numbers[newest], kept, assume_unique=True)]
+        self._rows.add(numbers[newest], {name: column[newest] for name, column in columns.items()})
+        sorted_by = np.argsort(self._rows.numbers)
+        self._rows = Rows(self._rows.numbers[sorted_by], {n: c[sorted_by] for n, c in self._rows.columns.items()})
 
     def _fetch_rows(self, keys: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """The rows of these keys; of one that is not there, its key."""
         key_type = self._table.type_of(self._key) or ""
         texts = key_texts([pa.array(keys, ARROW[key_type] if key_type not in ("INT", "BIGINT") else pa.int64())])
         bodies = self._fetch(self._topic, texts.to_pylist())
-        self._fetched += len(keys)
         there = np.array([body is not None for body in bodies], np.bool_)
         rows = [json.loads(body) for body in bodies if body is not None]
         found: dict[str, NDArray[Any]] = {_THERE: there}

@@ -1,0 +1,61 @@
+"""Spreads the rows of two growing tables over shards by what they are joined on: `KEEP n ROWS WITH (shards = n)`.
+
+Every shard decides alike which rows are kept, so it is told of every row its key, its time and what it is joined on;
+the other columns, which is what is kept, come to the row's own shard alone. All of it is a function of the payload.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tolerant.spark.kinds.codes import codes, owner_of
+from tolerant.spark.splitter import Splitter
+from tolerant.sql import CreateTable, GrowingPair
+from tolerant.streams import Column
+from tolerant.transport.changes import ARROW, read_changes, topic_of
+from tolerant.transport.rows import pack, unpack
+
+
+class PairSplit(Splitter):
+    """Splits the rows of a pair; travels to the workers."""
+
+    def __init__(self, pair: GrowingPair) -> None:
+        super().__init__(pair.shards)
+        self._tables = {topic_of(table.name): (table, on) for table, on in zip(pair.tables, pair.on, strict=True)}
+
+    def parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
+        """See `Splitter.parts`; what cannot be read goes to all, of which the first buries it."""
+        for_all = [(shard, payload) for shard in range(self.shards)]
+        if topic not in self._tables:
+            return for_all
+        table, on = self._tables[topic]
+        try:
+            batch = unpack(payload)
+            found = read_changes(batch, table.columns)
+        except ValueError:
+            return for_all
+        insert = found.changes.insert
+        if not insert.any():
+            return for_all
+        owner = np.full(batch.num_rows, -1)  # of everybody: clock rows, deletions, and rows that cannot be used
+        owner[found.rows[insert]] = owner_of(codes(found.changes.columns[on][insert]), self.shards)
+        return [(shard, pack(_part(batch, table, on, owner, shard))) for shard in range(self.shards)]
+
+
+def _part(batch: pa.RecordBatch, table: CreateTable, on: str, owner: NDArray[np.int64], shard: int) -> pa.RecordBatch:
+    """All rows; those of other shards without the columns that are theirs alone."""
+    whole = pa.array((owner == shard) | (owner < 0))
+    columns = {f"row.{column.name}": column for column in table.columns if column.name != on}
+    arrays = [
+        pc.if_else(whole, batch.column(name), _nothing(columns[name])) if name in columns else batch.column(name)
+        for name in batch.schema.names
+    ]
+    return pa.record_batch(arrays, schema=batch.schema)
+
+
+def _nothing(column: Column) -> pa.Scalar:
+    value = {"STRING": "", "BOOLEAN": False}.get(column.type, 0)
+    return pa.scalar(value, ARROW[column.type])

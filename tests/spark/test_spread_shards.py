@@ -1,0 +1,192 @@
+"""Rows that are kept spread over several shards: together they are, to the row, what one shard would be."""
+
+import random
+
+import numpy as np
+import pytest
+from test_kept_shard import LINES, ORDERS, GrowingShop, drain, drifting
+from test_looked_up_shard import LOOKED, PARTS, LookupShop, expected, written
+from test_looked_up_shard import ORDERS as OF_ORDERS
+
+from tolerant.client import Client, kept_share, standing
+from tolerant.spark.kinds.growing import GrowingShard
+from tolerant.spark.kinds.looked_up import fetch_from
+from tolerant.spark.spreading import PairSplit
+from tolerant.sql import StatementError, home_of, parse, render
+from tolerant.sql.homes import pair_of, tables_of
+from tolerant.transport.log import Entry
+
+SPREAD = "SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS WITH (shards = {shards})"
+
+
+class SeveralShards:
+    """Shards behind a splitter, in the place of one."""
+
+    def __init__(self, pair, fetch=None):
+        self.split = PairSplit(pair)
+        self.shards = [GrowingShard(pair, shard, fetch) for shard in range(pair.shards)]
+
+    def apply(self, batch):
+        said, parts = [], [[] for _ in self.shards]
+        for entry in batch:
+            for shard, payload in self.split._all_parts(entry.topic, entry.payload):
+                parts[shard].append(Entry(entry.topic, 0, entry.position, payload))
+        deltas = []
+        for shard, part in zip(self.shards, parts, strict=True):
+            outputs, delta = shard.apply(part)
+            said += outputs
+            deltas.append(delta)
+        return said, deltas
+
+    def restore(self, snapshots, deltas):
+        for k, shard in enumerate(self.shards):
+            shard.restore(None if snapshots is None else snapshots[k], [delta[k] for delta in deltas])
+
+    def snapshot(self):
+        return [shard.snapshot() for shard in self.shards]
+
+
+class SpreadShop(GrowingShop):
+    """Two growing tables and the shards of one query."""
+
+    def __init__(self, query, tables=(ORDERS, LINES)):
+        self.query = query
+        super().__init__(query, tables=tables)
+
+    def born(self):
+        return SeveralShards(pair_of(home_of(self.query.select), self.pair.tables, self.query.select))
+
+
+class SpreadLookups(LookupShop):
+    """The same for rows that are looked up."""
+
+    def born(self):
+        query = standing(self.log).queries["looked"]
+        return SeveralShards(pair_of(home_of(query.select), self.pair.tables, query.select), fetch_from(self.log))
+
+
+def spread(rows, shards):
+    return parse(f"CREATE QUERY kept AS {SPREAD.format(rows=rows, shards=shards)}")
+
+
+def play(shop, orders, lines, seed=0):
+    chance = random.Random(seed)
+    for order, line in zip(orders, lines, strict=True):
+        shop.put(order, line)
+        if chance.random() < 0.05:
+            shop.tick(chance.choice([None, 1, 3]))
+        if chance.random() < 0.03:
+            shop.fold() if chance.random() < 0.5 else shop.restart()
+    shop.tick()
+
+
+def test_a_query_with_shards_has_a_home_of_its_own():
+    select = spread(10, 4).select
+    home = home_of(select)
+    assert home.startswith("lines~orders@4.")
+    assert tables_of(home) == ("lines", "orders")
+    pair = pair_of(home, (ORDERS, LINES), select)
+    assert (pair.name, pair.shards, pair.on) == (home, 4, ("part", "part"))
+    assert pair == pair_of(home, (LINES, ORDERS))
+    other = parse(
+        "CREATE QUERY q AS SELECT * FROM lines JOIN orders ON lines.id = orders.part KEEP 5 ROWS WITH (shards = 4)"
+    )
+    assert home_of(other.select) not in (home, "lines~orders")
+    assert parse(render(other)) == other
+
+
+@pytest.mark.parametrize("shards", [2, 3, 7])
+@pytest.mark.parametrize("noise", [0, 8])
+def test_shards_find_together_what_one_would(shards, noise):
+    orders, lines = (values.tolist() for values in drifting(300, 20, noise, seed=shards))
+    one, several = SpreadShop(spread(30, 1)), SpreadShop(spread(30, shards))
+    play(one, orders, lines)
+    play(several, orders, lines, seed=1)
+    assert sorted(several.pairs()) == sorted(one.pairs())
+    assert len(one.pairs()) > 20
+    rows = [shard._queries["kept"]._rows for shard in several.shard.shards]
+    assert sum(len(part) for parts in rows for part in parts) == one.shard.shards[0]._queries["kept"].held <= 30
+    assert sum(bool(sum(map(len, parts))) for parts in rows) > 1
+    whole = {row["row.orders.id"]: row for row in one.rows("answers.kept")}
+    for row in several.rows("answers.kept"):
+        assert row["row.orders.note"] == whole[row["row.orders.id"]]["row.orders.note"]
+    assert kept_share(several.log, "kept", shards) == kept_share(one.log, "kept")
+    assert len(several.rows("replies")) == len(one.rows("replies"))
+    again = several.born()
+    again.restore(several.shard.snapshot(), [])
+    assert again.snapshot() == several.shard.snapshot()
+
+
+def test_bad_rows_are_buried_once():
+    shop = SpreadShop(spread(10, 3))
+    shop.put(order=3)
+    shop.tables["orders"].delete(2)
+    shop.log.append_packed([("changes.orders", b"rubbish")])
+    shop.put(line=3)
+    shop.tick()
+    assert [(row["kind"], row["key"]) for row in shop.rows(f"dead.{home_of(shop.query.select)}")] == [
+        ("", ""), ("delete", "2")
+    ]  # fmt: skip
+    assert shop.pairs() == [(2, 5)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_who_dies_and_resumes_hears_every_result_once(seed):
+    chance, shop, heard = random.Random(seed), SpreadShop(spread(20, 3)), []
+    for part in range(6):
+        shop.put(part, part)
+    shop.tick()
+    one = Client(shop.log).subscribe("kept")
+    place, before = one.position, set(shop.pairs())
+    for _ in range(60):
+        kind = chance.choice(["put", "put", "put", "tick", "anew", "listen"])
+        if kind == "put":
+            shop.put(chance.choice([None, chance.randrange(6)]), chance.choice([None, chance.randrange(6)]))
+        elif kind == "tick":
+            shop.tick()
+        elif kind == "anew":  # another pipeline says everything again
+            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])[0]
+            shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.kept"])
+        else:
+            changes = drain(Client(shop.log).subscribe("kept", position=str(place)))
+            dealt = changes[: chance.randint(0, len(changes))]
+            heard += [(change.row["orders.id"], change.row["lines.id"]) for change in dealt]
+            place = dealt[-1].position if dealt else place
+    shop.tick()
+    rest = drain(Client(shop.log).subscribe("kept", position=str(place)))
+    heard += [(change.row["orders.id"], change.row["lines.id"]) for change in rest]
+    assert len(heard) == len(set(heard))
+    assert set(heard) == set(shop.pairs()) - before
+
+
+def test_rows_are_looked_up_in_several_shards(tmp_path):
+    written(tmp_path, range(200))
+    asked = LOOKED.format(rows=25).replace(" ROWS;", " ROWS WITH (shards = {});")
+    orders = (np.random.default_rng(5).zipf(1.3, 600) % 300).tolist()
+    said = []
+    for shards in (1, 3):
+        shop = SpreadLookups(tmp_path, OF_ORDERS + PARTS.format(kind="parquet") + asked.format(shards))
+        for k, part in enumerate(orders):
+            shop.order(part)
+            if k % 41 == 0:
+                shop.tick()
+                shop.fold() if k % 2 else shop.restart()
+        shop.tick()
+        assert sorted(shop.results()) == expected(orders, set(range(200)))
+        assert sum(len(shard._queries["looked"]._rows) for shard in shop.shard.shards) == 25
+        said.append(kept_share(shop.log, "looked", shards))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("shards = 0", "from 1 to 64, found 0"),
+        ("shards = 'a'", "found 'a'"),
+        ("shrink = 1", "there is no option shrink"),
+    ],
+)
+def test_options_are_checked(option, message):
+    text = SPREAD.format(rows=5, shards=1).replace("shards = 1", option)
+    with pytest.raises(StatementError, match=message):
+        parse(f"CREATE QUERY q AS {text}")
