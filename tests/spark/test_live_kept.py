@@ -15,15 +15,19 @@ from tolerant.client import Client, kept_share
 from tolerant.edge import Table
 from tolerant.retention import Lookups
 from tolerant.spark.kinds.growing import GrowingShard
-from tolerant.sql import GrowingPair, render
+from tolerant.sql import GrowingPair, parse, render
 from tolerant.transport.rows import unpack
+
+SPREAD = parse(render(keep(40, "spread")) + " WITH (shards = 2)")
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Live]:
-    statements = "".join(f"{render(statement)};\n" for statement in (ORDERS, LINES, keep(40), keep(5000, "all")))
+    statements = "".join(
+        f"{render(statement)};\n" for statement in (ORDERS, LINES, keep(40), keep(5000, "all"), SPREAD)
+    )
     one = Live(tmp_path, statements, stream="")
     yield one
     one.close()
@@ -33,7 +37,7 @@ def test_results_come_once_through_a_kill_and_are_those_of_the_log(live: Live) -
     orders, lines = (values.tolist() for values in drifting(400, 30, 10))
     live.run()
     live.wait(lambda: live.log.latest(f"status.{HOME}", "summary/0"), "the pipeline of both tables")
-    hearers = {name: Client(live.log).subscribe(name, timeout=120) for name in ("kept", "all")}
+    hearers = {name: Client(live.log).subscribe(name, timeout=120) for name in ("kept", "all", "spread")}
     heard = {name: [] for name in hearers}
 
     def listen() -> None:
@@ -58,6 +62,7 @@ def test_results_come_once_through_a_kill_and_are_those_of_the_log(live: Live) -
         of_orders.delete(3)
     possible = all_pairs(orders, lines)
     live.wait(lambda: listen() or len(heard["all"]) == possible, "all results")
+    live.wait(lambda: listen() or len(heard["spread"]) == len(heard["kept"]), "what both shards find")
     live.wait(lambda: live.log.read(f"dead.{HOME}"), "the dead letter")
     live.kill(live.runs[-1])
     listen()
@@ -65,6 +70,7 @@ def test_results_come_once_through_a_kill_and_are_those_of_the_log(live: Live) -
         assert len(set(pairs)) == len(pairs)
         assert all(orders[order] == lines[line] for order, line in pairs), name
     assert 0.5 * possible < len(heard["kept"]) < possible
+    assert sorted(heard["spread"]) == sorted(heard["kept"])  # two shards find what one does
     # Another pipeline, without Spark, says the same to the byte from the same log.
     anew = GrowingShard(GrowingPair.of(ORDERS, LINES))
     said = anew.apply(live.log.read(["queries", "changes.orders", "changes.lines"]))[0]
