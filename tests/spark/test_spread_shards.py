@@ -95,10 +95,9 @@ def test_a_query_with_shards_has_a_home_of_its_own():
     assert parse(render(other)) == other
 
 
-@pytest.mark.parametrize("shards", [2, 3, 7])
-@pytest.mark.parametrize("noise", [0, 8])
+@pytest.mark.parametrize(("shards", "noise"), [(2, 0), (5, 8)])
 def test_shards_find_together_what_one_would(shards, noise):
-    orders, lines = (values.tolist() for values in drifting(300, 20, noise, seed=shards))
+    orders, lines = (values.tolist() for values in drifting(200, 20, noise, seed=shards))
     one, several = SpreadShop(spread(30, 1)), SpreadShop(spread(30, shards))
     play(one, orders, lines)
     play(several, orders, lines, seed=1)
@@ -130,7 +129,7 @@ def test_bad_rows_are_buried_once():
     assert shop.pairs() == [(2, 5)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_one_who_dies_and_resumes_hears_every_result_once(seed):
     chance, shop, heard = random.Random(seed), SpreadShop(spread(20, 3)), []
     for part in range(6):
@@ -138,7 +137,7 @@ def test_one_who_dies_and_resumes_hears_every_result_once(seed):
     shop.tick()
     one = Client(shop.log).subscribe("kept")
     place, before = one.position, set(shop.pairs())
-    for _ in range(60):
+    for _ in range(45):
         kind = chance.choice(["put", "put", "put", "tick", "anew", "listen"])
         if kind == "put":
             shop.put(chance.choice([None, chance.randrange(6)]), chance.choice([None, chance.randrange(6)]))
