@@ -2,7 +2,8 @@
 
 It keeps the last value of each item in Spark's state and aggregates every query again in each batch. A process of its
 own, with Spark's own settings, those for state included; it reads the same packed entries of the same log.
-`python plain_job.py LOG_URI TOPIC MEMBERS.parquet CHECKPOINT` prints the seconds of its batches as JSON.
+`python plain_job.py LOG_URI TOPIC MEMBERS.parquet CHECKPOINT PARTITIONS` prints the seconds of its batches as JSON.
+PARTITIONS: of its shuffles; Spark's own setting is 200, and somebody who tunes the job for two cores says 2.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ ENTRIES = 2
 """Entries a batch: rows and their clock row, as our own pipeline takes them."""
 
 
-def main(uri: str, topic: str, members_file: str, checkpoint: str) -> None:
+def main(uri: str, topic: str, members_file: str, checkpoint: str, partitions: str) -> None:
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("plain").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
-    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    spark = builder.config("spark.sql.shuffle.partitions", partitions).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(LogSource)
     members = spark.read.parquet(members_file).cache()
@@ -67,4 +68,4 @@ def unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:6])
