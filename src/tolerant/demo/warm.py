@@ -13,7 +13,7 @@ from tolerant.demo.sources import time_of
 from tolerant.demo.sums import aggregates, simulated
 from tolerant.demo.traffic import STREAM, Shape, generate, statements
 from tolerant.edge import Source, Table
-from tolerant.retention import Keeper
+from tolerant.retention import Keeper, Lookups
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.spark.kinds.pairs import PairShard
 from tolerant.sql import CreateQuery, Pair, parse_many
@@ -92,6 +92,9 @@ def _keep() -> None:
         values = np.stack([keys, keys - rng.integers(0, 4, 300)], axis=1).ravel()
         keeper.take(np.arange(600), np.arange(600) % 2, values)
         Keeper.load(*keeper.state())
+        lookups = Lookups.bounded(10)
+        lookups.take(keys)
+        Lookups.load(*lookups.state())
 
 
 def _say(log: Log, text: str) -> None:
