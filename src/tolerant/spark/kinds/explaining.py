@@ -25,10 +25,10 @@ RECTANGLES = 1000
 
 
 PROVED = 200
-"""Different ranges, at most, for which a bound is worked out, each time that the status is said."""
+"""Subscriptions, at most, for which a bound is worked out, each time that the status is said."""
 
 TOGETHER = 12
-"""Of them, those at most that may belong together: a few milliseconds."""
+"""Of their different ranges, those at most that may belong together: a few milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def explanation(
     """
     costs = Costs(sharing.channel, sharing.transfer, sharing.waste)
     own = np.zeros(len(rectangles)) if size is None else size(rectangles)
-    numbers, of = np.unique(groups, return_inverse=True)
+    numbers, first, of = np.unique(groups, return_index=True, return_inverse=True)
     members = np.bincount(of, minlength=len(numbers))
     wanted = np.bincount(of, own, minlength=len(numbers))
     sent, heard, channels, shared = wanted.copy(), wanted.copy(), np.ones(len(numbers)), 0
@@ -96,7 +96,7 @@ def explanation(
                 "channel": int(numbers[at]),
                 "channels": int(channels[at]),
                 "members": int(members[at]),
-                "regions": _regions(carried, int(numbers[at]), rectangles[of == at]),
+                "regions": _regions(carried, int(numbers[at]), rectangles[first[at]]),
                 "rows": float(sent[at]),
                 "in_vain": float(waste[at]),
                 "saves": float(apart[at] - cost[at]),
@@ -108,16 +108,15 @@ def explanation(
 
 
 def _regions(carried: dict[int, Carried], group: int, own: Floats) -> Any:
-    return (carried[group].regions if group >= 0 else own).tolist()
+    return carried[group].regions.tolist() if group >= 0 else [own.tolist()]
 
 
 def bound(sharing: Sharing, size: RowCounts, rectangles: Floats) -> float | None:
     """What no grouping into boxes can cost less than, where that takes little time to find out."""
+    if sharing.procedure != "box" or len(rectangles) > PROVED:
+        return None
     costs = Costs(sharing.channel, sharing.transfer, sharing.waste)
     usable = rectangles[np.isfinite(rectangles).all(axis=1)]
-    distinct = np.unique(usable, axis=0)
-    if sharing.procedure != "box" or len(distinct) > PROVED:
-        return None
-    if max(map(len, components(Pricing(collapsed(distinct), costs, size))), default=0) > TOGETHER:
+    if max(map(len, components(Pricing(collapsed(usable), costs, size))), default=0) > TOGETHER:
         return None
     return lower_bound(usable, costs, size)
