@@ -57,17 +57,22 @@ def test_batches_cut_anyhow_and_restores_say_the_same():
     world = NetworkWorld(11)
     world.run(20)
     entries = world.log.read(TOPICS)
-    whole = NetworkShard(world.stream, 0, 1, "checkpoint")
-    expected = answers(whole.apply(entries)[0])
+    whole = NetworkShard(world.stream, 0, "checkpoint")
+    outputs, delta = whole.apply(entries)
+    expected = answers(outputs)
     assert expected
+    again = shard_factory(world.stream, 9, "checkpoint")(0)  # a restart has another epoch, before it is in the log
+    again.restore(None, [delta])
+    again.take([])
+    assert again.snapshot() == whole.snapshot()
     for size in (1, 7):
-        shard, said = NetworkShard(world.stream, 0, 1, "checkpoint"), []
+        shard, said = NetworkShard(world.stream, 0, "checkpoint"), []
         for start in range(0, len(entries), size):
             outputs, _ = shard.apply(entries[start : start + size])
             said += outputs
             if start // size % 29 == 0:
                 snapshot = shard.snapshot()
-                shard = NetworkShard(world.stream, 0, 1, "checkpoint")
+                shard = NetworkShard(world.stream, 0, "checkpoint")
                 shard.restore(snapshot, [])
                 assert shard.snapshot() == snapshot
         assert answers(said) == expected
@@ -88,7 +93,7 @@ class Desk:
     def __init__(self, *texts, network=PAIR):
         self.world = NetworkWorld(1, network, faults=False, queries=texts or [TOTAL])
         self.log, self.stream = self.world.log, self.world.stream
-        self.shard, self.now, self.position, self.counts = NetworkShard(self.stream, 0, 1, "checkpoint"), 1_000, 0, {}
+        self.shard, self.now, self.position, self.counts = NetworkShard(self.stream, 0, "checkpoint"), 1_000, 0, {}
 
     def say(self, source, key, value=0.0, kind="update", grant=0, epoch=1, at=None):
         number = self.counts[source, epoch] = self.counts.get((source, epoch), 0) + 1
@@ -314,7 +319,7 @@ def test_parts_far_below_a_maximum_are_given_levels_which_are_taken_back():
 
     # The answer falls below the level: what is true is said, and the level is taken back.
     snapshot = desk.shard.snapshot()
-    desk.shard = NetworkShard(desk.stream, 0, 1, "checkpoint")
+    desk.shard = NetworkShard(desk.stream, 0, "checkpoint")
     desk.shard.restore(snapshot, [])
     desk.serve({"S1": 5.0, "S2": 8.0}, "top", only={"D1"})
     desk.alive("D2")

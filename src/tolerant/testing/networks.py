@@ -207,7 +207,7 @@ class NetworkWorld:
         self.shard.restore(self.snapshot, self.deltas)
 
     def _born(self) -> NetworkShard:
-        return NetworkShard(self.stream, 0, 1, "checkpoint")
+        return NetworkShard(self.stream, 0, "checkpoint")
 
     def read(self) -> list[Output]:
         """The shard takes what is in the log, in batches cut anyhow."""

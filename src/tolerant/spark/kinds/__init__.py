@@ -58,7 +58,7 @@ class NetworkFactory:
         """A newly born shard."""
         from tolerant.spark.kinds.networked import NetworkShard
 
-        return NetworkShard(self.stream, shard, self.epoch, self.checkpoint)
+        return NetworkShard(self.stream, shard, self.checkpoint)
 
 
 @dataclass(frozen=True)

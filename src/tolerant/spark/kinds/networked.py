@@ -42,11 +42,11 @@ PERIOD = 1000
 class NetworkShard(Replayed):
     """`Hosted` by Spark; see the module. A stream with a network has one shard.
 
-    `epoch` and `checkpoint` are those of an empty start; a later epoch comes with a clock row that names this
-    checkpoint.
+    The pipeline's epoch comes with the clock rows that name this checkpoint, the first before anything is planned: so a
+    shard that is restored by taking all its entries again numbers its plans as it did.
     """
 
-    def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str) -> None:
+    def __init__(self, stream: Stream, shard: int, checkpoint: str) -> None:
         self._stream, self._shard, self._checkpoint = stream, shard, checkpoint
         self._network = network_of(stream)
         options = stream.options
@@ -60,7 +60,7 @@ class NetworkShard(Replayed):
         self._catalogue = Catalogue()
         self._standing: dict[str, Standing] = {}
         self._alive = {name: Alive(NO_TIME) for name in self._network.aggregators}
-        self._life = Life(epoch=epoch)
+        self._life = Life()
         self._early: list[tuple[str, str]] = []
         self._arrived: list[Row] = []  # since the last clock row
         self._waiting: list[Row] = []  # for their time
