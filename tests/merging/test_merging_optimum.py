@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from merging_twin import cost, partitions, prices, rectangle_sets
 
@@ -23,6 +23,7 @@ def units(rectangles, table=AREA):
 
 
 @settings(max_examples=30, deadline=None)
+@example(np.array([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 2, 0], [0, 0, 1, 3]], float), Costs(4, 0, 0.25))
 @given(rectangle_sets(most=6, least=1), prices)
 def test_the_bound_is_below_the_optimum_and_the_plan_is_not(rectangles, costs):
     best = min(cost(rectangles, plan, costs) for plan in partitions(list(range(len(rectangles)))))

@@ -50,11 +50,13 @@ def prove(units: Floats, model: Model, known: Iterable[Integers]) -> Proof:
         value, worth, chosen = columns.solved()
         smooth = worth if smooth is None else 0.5 * (smooth + worth)
         # Averaged prices jump about less; the last word has the exact ones.
-        if columns.price(smooth):
+        added, none_helps = columns.price(smooth)
+        if added:
             continue
-        lower = max(lower, float(smooth.sum()))
+        if none_helps:  # groups that are there already may help at averaged prices, which then bound nothing
+            lower = max(lower, float(smooth.sum()))
         smooth = worth
-        if lower >= value * (1 - EXACT) or not columns.price(worth):
+        if lower >= value * (1 - EXACT) or not columns.price(worth)[0]:
             return columns.proof(max(lower, value * (1 - EXACT / 10)), chosen)
     _, worth, chosen = columns.solved()
     return columns.proof(max(lower, columns.bound(worth)), chosen)
@@ -84,12 +86,10 @@ class _Columns:
         found = linprog(prices, A_ub=-self._matrix(), b_ub=-np.ones(len(self._units)), method="highs-ds")
         return float(found.fun), np.maximum(-found.ineqlin.marginals, 0.0), found.x
 
-    def price(self, worth: Floats) -> bool:
-        """Add the groups that help most at these worths; whether there were any."""
+    def price(self, worth: Floats) -> tuple[bool, bool]:
+        """Add the groups that help most at these worths; whether any was new, and whether no group helps at all."""
         values, boxes = best_boxes(self._units, worth, self._model)
-        if not len(values):
-            return False
-        return self.add(self._inside(box, worth) for box in boxes) > 0
+        return self.add(self._inside(box, worth) for box in boxes) > 0, not len(values)
 
     def bound(self, worth: Floats) -> float:
         """A lower bound although some boxes still help: worths scaled down until none does."""

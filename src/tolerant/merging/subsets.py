@@ -76,22 +76,38 @@ def _groups(chosen: Integers, units: Integers) -> list[Integers]:
 
 @compiled
 def _partition(prices: Floats, k: int) -> Integers:
-    """best[X] = min over M ⊆ X with the lowest element of X of c(M) + best[X∖M]; 3^k steps."""
-    best, choice = np.zeros(1 << k), np.zeros(1 << k, np.int64)
-    for held in range(1, 1 << k):
+    """best[X] = min over M ⊆ X with the lowest element of X of c(M) + best[X∖M]; 3^(k − 1) steps.
+
+    The first element goes with the first M: of the sets that have it only the whole one is ever asked for. The others
+    are numbered without it, so that what is looked up lies close together.
+    """
+    size = 1 << (k - 1)
+    best, choice, later = np.zeros(size), np.zeros(size, np.int64), prices[::2].copy()
+    for held in range(1, size):
         lowest = held & -held
-        rest = held ^ lowest
-        part = rest
-        least, chosen = np.inf, held
-        while True:
-            found = prices[part | lowest] + best[rest ^ part]
-            if found < least:
-                least, chosen = found, part | lowest
-            if part == 0:
-                break
-            part = (part - 1) & rest
-        best[held], choice[held] = least, chosen
-    return _unfold(choice, k)
+        best[held], choice[held] = _best_part(later, best, held ^ lowest, lowest)
+    _, first = _best_part(prices[1::2].copy(), best, size - 1, 0)
+    chosen, count, held = np.empty(k, np.int64), 1, (size - 1) & ~first
+    chosen[0] = 2 * first + 1
+    while held:
+        chosen[count] = 2 * choice[held]
+        held &= ~choice[held]
+        count += 1
+    return chosen[:count].copy()
+
+
+@compiled
+def _best_part(prices: Floats, best: Floats, rest: int, always: int) -> tuple[float, int]:
+    """The least c(M) + best[what is left], and M: `always` and any part of `rest`."""
+    part, least, chosen = rest, np.inf, rest | always
+    while True:
+        found = prices[part | always] + best[rest ^ part]
+        if found < least:
+            least, chosen = found, part | always
+        if part == 0:
+            break
+        part = (part - 1) & rest
+    return least, chosen
 
 
 @compiled
