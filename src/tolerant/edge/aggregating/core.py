@@ -117,10 +117,10 @@ class AggregatorCore:
         self._pass(horizon)
         if not begun:
             self._parts.offer(self._parts.register([PRESENCE]), np.zeros(1), horizon)
+        self.horizon = horizon  # what is said now is as of this moment, no earlier one
         self._obey()
         self._parts.advance(horizon)
         self._relay.advance(horizon)
-        self.horizon = horizon
 
     # -- time ------------------------------------------------------------------------------------------------------
 
