@@ -133,3 +133,32 @@ def test_who_may_aggregate_and_who_may_feed():
     Aggregator("prices", "top", world.log)
     with pytest.raises(Fenced, match="another aggregator named 'top'"):
         first.step()
+
+
+def test_one_that_starts_again_says_what_is_and_not_what_was():
+    world = NetworkWorld(2, TREE, faults=False, queries=[])
+    world.steps = dict.fromkeys(world.items, 0.3)
+    world.run(4)
+    world.kill("top", 2.0)
+    world.run(1.9)
+    position, began = world.log.end(), world.now
+    world.run(1)
+    said = [row for row in rows(world, "copies.prices.top", position) if row["kind"] != "beat"]
+    assert {row["key"] for row in said[:2]} == {"x", "y"}
+    assert all(row["at"] >= began - world.stream.options.latency for row in said)
+    for row in said:
+        assert row["value"] == pytest.approx(
+            world.journal[row["key"]].at(row["at"]), abs=TREE.bounds["top"][row["key"]]
+        )
+
+
+def test_a_part_that_begins_is_stamped_with_the_moment_it_is_of():
+    world = NetworkWorld(6, Network({"D": {"p": 0.0}}), faults=False, queries=[])
+    world.owner, world.steps = {"p": "source-1"}, {"p": 1.0}
+    world.run(3)
+    core = world.aggregators["D"].core
+    core.announce([Announcement("q", "", 7, (Wanted("D", 0, 7, "sum", {"p": 1.0}, 0.0),))])
+    world.wake["D"] = world.now + SECOND // 2  # values go on meanwhile
+    world.run(2)
+    (hello,) = [row for row in rows(world, "updates.prices") if row["kind"] == "hello" and row["key"] == '["q","",0]']
+    assert hello["value"] == world.journal["p"].at(hello["at"])

@@ -103,7 +103,6 @@ class AggregatorCore:
         horizon = now - self._delay
         if horizon <= self.horizon:
             return
-        begun = self.horizon != NO_TIME
         self._waiting.sort()
         cut = 0
         while cut < len(self._waiting) and self._waiting[cut].at <= horizon:
@@ -115,7 +114,8 @@ class AggregatorCore:
             cut = end
         del self._waiting[:cut]
         self._pass(horizon)
-        if not begun:
+        if self.horizon == NO_TIME:
+            self._relay_copies(self._copies, horizon)
             self._parts.offer(self._parts.register([PRESENCE]), np.zeros(1), horizon)
         self.horizon = horizon  # what is said now is as of this moment, no earlier one
         self._obey()
@@ -167,7 +167,8 @@ class AggregatorCore:
     def _settle(self, items: Iterable[str], at: int) -> None:
         """Bring the copies of these items up to date as of `at`, and with them parts and those below."""
         changed = [item for item in items if self._copy(item, at)]
-        if changed:
+        # Who has just started says what is, not what was while it was not there.
+        if changed and self.horizon != NO_TIME:
             self._relay_copies(changed, at)
             self._say({key for item in changed for key in self._of_item[item]}, at)
 
