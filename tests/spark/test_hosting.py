@@ -136,7 +136,7 @@ def test_deltas_are_folded_when_they_outweigh_the_snapshot(tester: TwsTester, mo
         assert (sum(len(data) for (data,) in held), len(held)) == (weight, count)
         assert weight <= 5_000
         folds += count == 0
-        assert snapshot == (1_016 if folds else 0)
+        assert snapshot == 1_016  # that of the newly born core is as large
     assert 3 < folds < 20
 
 
@@ -149,3 +149,19 @@ def test_shards_are_apart(tester: TwsTester, made: list[Chain]) -> None:
 def test_pipelines_are_apart() -> None:
     first, second = TwsTester(HostProcessor(Chain, "one")), TwsTester(HostProcessor(Chain, "two"))
     assert said(first, entries(2)) == said(second, entries(2))
+
+
+def test_a_later_run_goes_on_with_what_the_first_gave_birth_to() -> None:
+    """Another run's newly born core is another: of a newer epoch, for one."""
+
+    class Salted(Chain):
+        def __init__(self, shard: int, salt: int) -> None:
+            super().__init__(shard)
+            self.apply([Entry("born", 0, 0, bytes([salt]))])
+
+    first = HostProcessor(lambda shard: Salted(shard, 1), "one")
+    tester = TwsTester(first)
+    out = said(tester, entries(4)[:2])
+    first._factory, first._pipeline = (lambda shard: Salted(shard, 2)), "two"
+    whole = TwsTester(HostProcessor(lambda shard: Salted(shard, 1), "whole"))
+    assert out + said(tester, entries(4)[2:]) == said(whole, entries(4))

@@ -3,6 +3,7 @@
 State of a shard: a snapshot, the deltas since, and a stamp that names this state and counts their bytes. Each call to
 the state store is a round trip to the JVM, so a batch makes three: read the stamp, append the delta, write the stamp.
 The snapshot is written anew when the deltas outweigh it, and read only when the core is not in this worker's memory.
+The first is of the newly born core: a later run would give birth to another, under its own epoch.
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
         (shard,) = key
         entries = _entries(rows)
         stamp, core = self._current(int(shard))
+        if stamp is None:
+            born = core.snapshot()
+            self._snapshot.update((born,))
+            stamp = _Stamp(b"", len(born), 0, 0)
         outputs, delta = core.apply(entries)
         written = self._write(stamp, core, delta)
         cache.put(self._pipeline, int(shard), written, core)
@@ -81,15 +86,15 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
 
     def _rebuild(self, shard: int, stamp: _Stamp | None) -> Hosted:
         core = self._factory(shard)
-        snapshot = self._snapshot.get() if stamp and stamp.snapshot else None
+        snapshot = self._snapshot.get() if stamp else None
         deltas = [bytes(data) for (data,) in self._deltas.get()] if stamp and stamp.count else []
         core.restore(None if snapshot is None else bytes(snapshot[0]), deltas)
         cache.settle()
         return core
 
-    def _write(self, stamp: _Stamp | None, core: Hosted, delta: bytes) -> bytes:
+    def _write(self, stamp: _Stamp, core: Hosted, delta: bytes) -> bytes:
         """Bring the store to the state of the core; the name of that state."""
-        now = replace(stamp or _Stamp(b"", 0, 0, 0), name=os.urandom(16))
+        now = replace(stamp, name=os.urandom(16))
         now = replace(now, deltas=now.deltas + len(delta), count=now.count + 1)
         if now.outweighed():
             snapshot = core.snapshot()
