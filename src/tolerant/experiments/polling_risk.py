@@ -14,6 +14,7 @@ METHODS: dict[str, tuple[str, dict[str, bool]]] = {
     "positive-negative": ("positive-negative", {}),
     "per-item": ("per-item", {}),
     "risk": ("risk", {}),
+    "risk, calibrated": ("risk", {"calibrated": True}),
     "risk with forecast": ("risk", {"forecast": True}),
     "ideal-push": ("ideal-push", {}),
     "least-push": ("least-push", {}),
@@ -70,7 +71,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
     )
     told = "; ".join(
         f"{t}: {pulls[t, 'risk'] / pulls[t, 'max']:.2f} of max's pulls, {got[t, 'risk']:.3f} (worst 5 %: "
-        f"{worst[t, 'risk']:.3f}) against {got[t, 'max']:.3f} ({worst[t, 'max']:.3f}), with forecast "
+        f"{worst[t, 'risk']:.3f}) against {got[t, 'max']:.3f} ({worst[t, 'max']:.3f}), calibrated "
+        f"{pulls[t, 'risk, calibrated'] / pulls[t, 'max']:.2f}, with forecast "
         f"{pulls[t, 'risk with forecast'] / pulls[t, 'max']:.2f}"
         for t in dict.fromkeys(key[0] for key in pulls)
     )
