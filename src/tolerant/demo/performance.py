@@ -24,7 +24,7 @@ from tolerant.sql import CreateQuery, CreateStream
 from tolerant.traces import Trace
 from tolerant.transport import Log, open_log
 
-AHEAD = 3
+AHEAD = 2
 """Boundaries that the sources may be ahead of the pipeline, so that grants reach them while they are of use."""
 _LOOK = 0.02  # seconds between two looks at the pipeline
 
@@ -116,7 +116,8 @@ class _Stage:
         self.say(queries)
         self._moment.stage = "starting Spark"
         last, period = self._shape.ticks - 1, self._shape.period
-        for tick in range(period, last + period, period):
+        step = max(1, period // 2)  # sources take grants after each
+        for tick in range(step, last + step, step):
             clock = self._conductor.play_to(min(tick, last))
             self._wait(pipeline, clock - AHEAD * period * TICK)
         # Past the last tick by more than the latency, so that its answers come out; and past a boundary, so that
