@@ -14,17 +14,20 @@ from view_duck import recomputed, same_rows
 from tolerant.client import Client
 from tolerant.edge import Table
 from tolerant.sql import render
+from tolerant.transport.rows import unpack
+from tolerant.transport.views import pushes_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 HOME = "demand+supply@views"
 ASKED = ("grouped",)
+OFTEN = "(SELECT COUNT(*) FROM supply) >= 2"
 
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Live]:
     tables = "".join(f"{render(table)};\n" for table in (SUPPLY, DEMAND))
-    views = "".join(f"CREATE QUERY {name} AS {VIEWS[name]} REFRESH WITHIN '30 s';\n" for name in ASKED)
+    views = "".join(f"CREATE QUERY {name} AS {VIEWS[name]} REFRESH WITHIN '30 s' WHEN {OFTEN};\n" for name in ASKED)
     one = Live(tmp_path, tables + views, stream="")
     yield one
     one.close()
@@ -68,6 +71,8 @@ def test_views_are_right_when_they_are_asked_for_through_a_kill(live: Live) -> N
         play(tables, 20)
     for name in ASKED:
         live.wait(lambda name=name: is_right(name), f"what {name} is after the kill")
+    pushes = [push for entry in live.log.read(pushes_topic("grouped")) for push in unpack(entry.payload).to_pylist()]
+    assert "notice" in [push["kind"] for push in pushes]
     shown = json.loads(live.tolerant("refresh", "grouped", "--json").stdout)
     assert shown["within"] == 30
     assert shown["kept"] == (shown["seconds"] <= 30)
@@ -76,6 +81,8 @@ def test_views_are_right_when_they_are_asked_for_through_a_kill(live: Live) -> N
     explained = json.loads(live.tolerant("explain", "grouped", "--json").stdout)
     assert [table["table"] for table in explained["tables"]] == ["supply", "demand"]
     assert all(table["setup"] > 0 for table in explained["tables"])
+    assert explained["when"] == OFTEN
+    assert explained["notices"] >= 1
     refused = live.tolerant("sql", f"CREATE QUERY hasty AS {VIEWS['grouped']} REFRESH WITHIN '1 ms'")
     assert refused.returncode == 1
     assert "REFRESH WITHIN 0.001 s cannot be kept" in refused.stderr

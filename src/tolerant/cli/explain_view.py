@@ -55,6 +55,8 @@ def view_line(figures: Figures) -> str:
         f"{figures['groups']:,} groups; pending {pending}: {figures['work']:.2f} s of {figures['within']:g} s promised;"
         f" {figures['pushes']:,} pushes, {figures['refreshes']:,} refreshes, {figures['misses']:,} of them late"
     )
+    if figures.get("when"):
+        told += f"; its condition became true {figures['notices']:,} times"
     grown = [table["table"] for table in figures["tables"] if table["outgrown"]]
     return told + (f"; [red]pushing {', '.join(grown)} has come to take longer than is promised[/red]" if grown else "")
 
@@ -80,4 +82,7 @@ def show_view(figures: Figures) -> None:
         + (", a tick early: the promise holds also while a push runs." if figures["lead"] else ".")
         + ("" if figures["lead"] else " Who asks while a push runs waits for that as well.")
     )
+    if figures.get("when"):
+        state = "holds" if figures["holds"] else "does not hold"
+        console.print(f"Brought up to date when {figures['when']}, which {state} as of the last push.")
     console.print(view_line(figures))

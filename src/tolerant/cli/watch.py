@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -19,11 +20,22 @@ from tolerant.cli.figures import Messages, query_messages
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.sql import TIMEOUT
-from tolerant.client import AnswerChange, Client, KeptChange, KeptShare, NotAnswered, RowChange, kept_share, standing
+from tolerant.client import (
+    AnswerChange,
+    Client,
+    ConditionMet,
+    KeptChange,
+    KeptShare,
+    NotAnswered,
+    RowChange,
+    kept_share,
+    standing,
+)
 from tolerant.client.hearing import can_be_heard
 from tolerant.queries import Answer
 from tolerant.sql import Subscribe, parse
 from tolerant.sql.statements import KeepJoinSelect
+from tolerant.streams import SECOND
 from tolerant.transport import Log
 from tolerant.transport.log import START
 
@@ -113,8 +125,10 @@ def _so_far(said: KeptShare) -> str:
     return f"{said.found:,} results so far, about {share} of all"
 
 
-def _said(change: RowChange | AnswerChange) -> dict[str, object]:
+def _said(change: RowChange | AnswerChange | ConditionMet) -> dict[str, object]:
     """What a change says, for a program."""
+    if isinstance(change, ConditionMet):
+        return {"kind": "notice"}
     if isinstance(change, KeptChange):
         return {"kind": change.kind, "row": change.row, "share": change.share}
     if isinstance(change, RowChange):
@@ -122,8 +136,11 @@ def _said(change: RowChange | AnswerChange) -> dict[str, object]:
     return {"value": sorted(change.value) if isinstance(change.value, frozenset) else change.value}
 
 
-def _line(change: RowChange | AnswerChange) -> tuple[str, ...]:
+def _line(change: RowChange | AnswerChange | ConditionMet) -> tuple[str, ...]:
     """What a change says, for a person."""
+    if isinstance(change, ConditionMet):
+        when = datetime.fromtimestamp(change.at / SECOND, UTC)
+        return "[yellow]![/yellow]", f"the condition of {change.view} became true, {when:%Y-%m-%d %H:%M:%S.%f} UTC"
     if isinstance(change, RowChange):
         sign = "[green]+[/green]" if change.kind == "insert" else "[red]-[/red]"
         row = "  ".join(f"{name} {value}" for name, value in change.row.items())

@@ -10,7 +10,7 @@ from tolerant.client.deliveries import RowChange
 from tolerant.client.feeds import Extractor, Found, Listener
 from tolerant.client.notices import AnswerChange
 from tolerant.client.positions import Position
-from tolerant.client.refreshing import Refreshed, ViewRows
+from tolerant.client.refreshing import ConditionMet, Refreshed, ViewRows
 from tolerant.client.results import KeptChange, KeptShare, kept_share
 from tolerant.client.statements import (
     Registered,
@@ -29,6 +29,7 @@ __all__ = [
     "AnswerChange",
     "Change",
     "Client",
+    "ConditionMet",
     "Extractor",
     "Found",
     "KeptChange",

@@ -18,7 +18,7 @@ from tolerant.client.statements import standing
 from tolerant.sql import CreateQuery, CreateTable, StatementError, home_of
 from tolerant.sql.statements import ViewSelect
 from tolerant.transport import Log, rows
-from tolerant.transport.views import REQUESTS, pushes_topic, read_view, requests_topic
+from tolerant.transport.views import NOTICE, REQUESTS, pushes_topic, read_view, requests_topic
 
 POLL = 0.01
 """Seconds between two looks for what came of a request: it counts against the time promised."""
@@ -49,6 +49,18 @@ class Refreshed:
     def kept(self) -> bool:
         """Whether it came in time."""
         return self.seconds <= self.within
+
+
+@dataclass(frozen=True)
+class ConditionMet:
+    """The condition of a view (`WHEN …`) became true, at this event time (microseconds); the changes behind it, up to
+    the next of these, bring the rows that one has to what the view was at that moment.
+    """
+
+    view: str
+    at: int
+    position: Position | None
+    current: bool = False
 
 
 def view_rows(log: Log, view: str) -> ViewRows | None:
@@ -125,6 +137,8 @@ class ViewHearing:
         """See `Hearing.resume`."""
         return [ResultListener(position) for _ in numbers]
 
-    def change(self, what: Mapping[str, Any], position: Position) -> RowChange:
+    def change(self, what: Mapping[str, Any], position: Position) -> RowChange | ConditionMet:
         """See `Hearing.change`."""
+        if what["kind"] == NOTICE:
+            return ConditionMet(self._view, what["at"], position)
         return row_change(what, position)

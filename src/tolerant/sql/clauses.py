@@ -1,5 +1,5 @@
-"""Our own clauses, peeled off the end of a select: WITHIN, FIDELITY, OTHERWISE, KEEP n ROWS, REFRESH WITHIN t and
-WITH (option = value, …).
+"""Our own clauses, peeled off the end of a select: WITHIN, FIDELITY, OTHERWISE, KEEP n ROWS, REFRESH WITHIN t, WHEN
+condition and WITH (option = value, …).
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ from tolerant.sql.cursor import Cursor
 from tolerant.sql.durations import read_duration
 from tolerant.sql.errors import StatementError
 from tolerant.sql.shape import Clauses, Given
+from tolerant.sql.statements import Trigger
 from tolerant.sql.tokens import depths, source
+from tolerant.sql.triggers import read_trigger
 
 WORDS = ("WITHIN", "FIDELITY", "OTHERWISE", "KEEP", "REFRESH", "WITH")
+_WHEN = "WHEN"
+"""A clause only behind another: before the first it is that of a CASE."""
 _ANY = "WITHIN, FIDELITY, OTHERWISE, KEEP, REFRESH, WITH or ';'"
 
 
@@ -85,13 +89,24 @@ def _option_value(cursor: Cursor, name: str) -> str | int | float:
     return cursor.take_number(f"a value for option {name}")
 
 
+def _take_trigger(cursor: Cursor) -> Trigger:
+    """The condition behind WHEN: everything up to the next clause."""
+    rest = cursor.rest()
+    words = [depth == 0 and source(cursor.text, token).upper() in WORDS for depth, token in depths(rest)]
+    taken = rest[: words.index(True)] if any(words) else rest
+    if not taken:
+        raise cursor.fail("a condition after WHEN", hint="such as WHEN (SELECT COUNT(*) FROM orders) > 10")
+    cursor.index += len(taken)
+    return read_trigger(cursor.text, taken)
+
+
 def _clauses(cursor: Cursor) -> Clauses:
     found: dict[str, object] = {}
     spans: dict[str, tuple[int, int]] = {}
     while not cursor.done:
         place = cursor.here()
         name = cursor.word().lower()
-        if name.upper() not in WORDS:
+        if name.upper() not in (*WORDS, _WHEN):
             raise cursor.fail(_ANY)
         if name in found:
             raise StatementError(f"{name.upper()} is said twice", found=name.upper(), span=place)
@@ -110,6 +125,8 @@ def _value(cursor: Cursor, name: str) -> object:
         return take_options(cursor)
     if name == "otherwise":
         return cursor.take_word("WIDEN", "WITHHOLD").lower()
+    if name == "when":
+        return _take_trigger(cursor)
     if name == "refresh":
         cursor.take_word("WITHIN")
         return take_duration(cursor, "a duration after REFRESH WITHIN")

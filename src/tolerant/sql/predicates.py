@@ -100,7 +100,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def matches(predicate: Predicate | None, row: Mapping[str, KeyPart]) -> bool:
+def matches(predicate: Predicate | None, row: Mapping[str, KeyPart | None]) -> bool:
     """Whether the row, given as column → value, satisfies the predicate; None is satisfied by every row.
 
     >>> matches(And((Compare("kind", "=", "in"), Like("host", "web-%"))), {"host": "web-7", "kind": "in"})
@@ -166,7 +166,7 @@ def check_pattern(pattern: str, escape: str) -> None:
     _pattern(pattern, escape)
 
 
-def _truth(predicate: Predicate, row: Mapping[str, KeyPart]) -> bool | None:
+def _truth(predicate: Predicate, row: Mapping[str, KeyPart | None]) -> bool | None:
     """Three-valued: None where unlike kinds are compared."""
     match predicate:
         case And(parts):
@@ -201,7 +201,7 @@ def _negated(truth: bool | None) -> bool | None:
     return None if truth is None else not truth
 
 
-def _compared(op: str, left: KeyPart, right: Operand) -> bool | None:
+def _compared(op: str, left: KeyPart | None, right: Operand) -> bool | None:
     if isinstance(right, Parameter):
         raise ValueError(f"parameter {right.name!r} has no value")
     if _family(left) != _family(right):
@@ -209,7 +209,9 @@ def _compared(op: str, left: KeyPart, right: Operand) -> bool | None:
     return _OPERATORS[op](left, right)
 
 
-def _family(value: KeyPart) -> str:
+def _family(value: KeyPart | None) -> str:
+    if value is None:  # an aggregate of nothing
+        return "nothing"
     if isinstance(value, bool):
         return "truth"
     return "text" if isinstance(value, str) else "number"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 
 from tolerant.sql.durations import duration_text
@@ -25,6 +26,8 @@ from tolerant.sql.statements import (
     Show,
     Statement,
     Subscribe,
+    Tally,
+    Trigger,
     Unsubscribe,
     ViewSelect,
 )
@@ -81,28 +84,48 @@ def select_text(select: Select) -> str:
             difference = f"{quoted(right)}.{quoted(other)} - {quoted(left)}.{quoted(one)}"
             between = f"{difference} BETWEEN {_operand(low)} AND {_operand(high)}"
             return f"SELECT * FROM {quoted(left)} JOIN {quoted(right)} ON {between}"
-        case ViewSelect(sql, _, refresh):
-            return f"{sql} REFRESH WITHIN '{duration_text(refresh)}'"
+        case ViewSelect(sql, _, refresh, when):
+            suffix = "" if when is None else f" WHEN {trigger_text(when)}"
+            return f"{sql} REFRESH WITHIN '{duration_text(refresh)}'{suffix}"
 
 
-def predicate_text(predicate: Predicate, qualifier: str = "") -> str:
-    """The predicate as SQL; `qualifier` goes before each column."""
+def trigger_text(trigger: Trigger) -> str:
+    """The condition of a view as SQL."""
+    tallies = [_tally(tally) for tally in trigger.tallies]
+    return predicate_text(trigger.condition, named=lambda name: tallies[int(name)])
+
+
+def _tally(tally: Tally) -> str:
+    what = "*" if tally.column is None else quoted(tally.column)
+    where = "" if tally.where is None else f" WHERE {predicate_text(tally.where)}"
+    return f"(SELECT {tally.fn.upper()}({what}) FROM {quoted(tally.table)}{where})"
+
+
+def predicate_text(predicate: Predicate, qualifier: str = "", named: Callable[[str], str] = quoted) -> str:
+    """The predicate as SQL; `qualifier` goes before each column, which `named` makes SQL of."""
+
+    def nested(part: Predicate) -> str:
+        text = predicate_text(part, qualifier, named)
+        return f"({text})" if isinstance(part, And | Or | Not) else text
+
     match predicate:
         case And(parts):
-            return " AND ".join(_nested(part, qualifier) for part in parts)
+            return " AND ".join(map(nested, parts))
         case Or(parts):
-            return " OR ".join(_nested(part, qualifier) for part in parts)
+            return " OR ".join(map(nested, parts))
         case Not(part):
-            return f"NOT {_nested(part, qualifier)}"
-        case Compare(column, op, value):
-            return f"{qualifier}{quoted(column)} {op} {_operand(value)}"
-        case In(column, values):
-            return f"{qualifier}{quoted(column)} IN ({', '.join(map(_operand, values))})"
-        case Between(column, low, high):
-            return f"{qualifier}{quoted(column)} BETWEEN {_operand(low)} AND {_operand(high)}"
-        case Like(column, pattern, escape):
+            return f"NOT {nested(part)}"
+    column = f"{qualifier}{named(predicate.column)}"
+    match predicate:
+        case Compare(_, op, value):
+            return f"{column} {op} {_operand(value)}"
+        case In(_, values):
+            return f"{column} IN ({', '.join(map(_operand, values))})"
+        case Between(_, low, high):
+            return f"{column} BETWEEN {_operand(low)} AND {_operand(high)}"
+        case Like(_, pattern, escape):
             suffix = "" if escape == "\\" else f" ESCAPE {constant(escape)}"
-            return f"{qualifier}{quoted(column)} LIKE {constant(pattern)}{suffix}"
+            return f"{column} LIKE {constant(pattern)}{suffix}"
 
 
 def constant(value: KeyPart) -> str:
@@ -129,11 +152,6 @@ def number(value: float) -> str:
 
 def _operand(operand: Operand) -> str:
     return quoted(operand.name) if isinstance(operand, Parameter) else constant(operand)
-
-
-def _nested(predicate: Predicate, qualifier: str) -> str:
-    text = predicate_text(predicate, qualifier)
-    return f"({text})" if isinstance(predicate, And | Or | Not) else text
 
 
 def _range(where: Range, relation: str = "") -> str:

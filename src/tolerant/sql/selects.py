@@ -40,7 +40,7 @@ def outline(text: str, tokens: list[Token], clauses: Clauses, parameters: tuple[
     except RecursionError:
         raise StatementError("the select is nested too deeply", span=_all(tokens)) from None
     except ParseError as error:
-        raise _unreadable(text, tokens, error) from None
+        raise unreadable(text, tokens, error) from None
     except Exception as error:
         # sqlglot promises nothing about what it raises on odd input; a statement must never bring the reader down.
         raise StatementError(f"the select cannot be read: {error!s:.200}", span=_all(tokens)) from None
@@ -54,6 +54,13 @@ def _outline(text: str, tokens: list[Token], clauses: Clauses, parameters: tuple
         return _view(tree, clauses, start)
     if not isinstance(tree, exp.Select):
         raise StatementError("expected a single SELECT", expected="SELECT", found="another query", span=start)
+    return shape_of(text, tree, clauses, parameters, start)
+
+
+def shape_of(
+    text: str, tree: exp.Select, clauses: Clauses, parameters: tuple[str, ...], start: tuple[int, int]
+) -> Shape:
+    """The shape of a select that has been read; `start`: where it begins in the text."""
     _refuse_other_parts(tree, _PARTS, start)
     relations = _relations(text, tree, start)
     scope = Scope(text, relations, parameters)
@@ -240,7 +247,8 @@ def _scaled(scope: Scope, factor: float, node: exp.Expr) -> float:
     return float(factor)
 
 
-def _unreadable(text: str, tokens: list[Token], error: ParseError) -> StatementError:
+def unreadable(text: str, tokens: list[Token], error: ParseError) -> StatementError:
+    """What sqlglot says is wrong with these tokens, where it says it."""
     detail = error.errors[0] if error.errors else {}
     description = str(detail.get("description") or "").split("\n")[0]
     at = next((t for t in tokens if (t.line, t.col) == (detail.get("line"), detail.get("col"))), tokens[-1])

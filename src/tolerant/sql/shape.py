@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tolerant.sql.predicates import Operand, Predicate
-from tolerant.sql.statements import Otherwise
+from tolerant.sql.statements import Otherwise, Trigger
 
 Span: TypeAlias = tuple[int, int]
 """A place in the text: offsets, first and one past the last."""
@@ -89,12 +89,14 @@ class Clauses:
     otherwise: Otherwise | None = None
     keep: int | None = None
     refresh: int | None = None
+    when: Trigger | None = None
     options: tuple[Given, ...] | None = None
     spans: dict[str, Span] = field(default_factory=dict, compare=False)
 
     def written(self) -> list[str]:
         """The names of the clauses that are written."""
-        names = {name: name for name in ("within", "fidelity", "otherwise", "keep", "refresh")} | {"with": "options"}
+        own = ("within", "fidelity", "otherwise", "keep", "refresh", "when")
+        names = {name: name for name in own} | {"with": "options"}
         return [name for name, held in names.items() if getattr(self, held) is not None]
 
 

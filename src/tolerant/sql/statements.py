@@ -139,12 +139,36 @@ class KeepJoinSelect:
 
 
 @dataclass(frozen=True)
+class Tally:
+    """`(SELECT fn(column) FROM table WHERE …)`: a number that is kept of a table; `column` None: `COUNT(*)`."""
+
+    table: str
+    fn: Literal["count", "sum", "avg"]
+    column: str | None = None
+    where: Predicate | None = None
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """`WHEN condition`: what has to become true for a view to be brought up to date unasked.
+
+    `condition` is on columns "0", "1", …: the tallies, by their places.
+    """
+
+    tallies: tuple[Tally, ...]
+    condition: Predicate
+
+
+@dataclass(frozen=True)
 class ViewSelect:
-    """Any select over tables, as Spark SQL, that can be brought up to date in `refresh` microseconds."""
+    """Any select over tables, as Spark SQL, that can be brought up to date in `refresh` microseconds; `when`: and is,
+    whenever that becomes true.
+    """
 
     sql: str
     tables: tuple[str, ...]
     refresh: int
+    when: Trigger | None = None
 
 
 Select: TypeAlias = (

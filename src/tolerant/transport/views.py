@@ -28,7 +28,7 @@ REQUESTS = pa.schema(
 
 PUSHES = pa.schema(
     [
-        ("kind", pa.string()),  # create push refresh
+        ("kind", pa.string()),  # create push refresh notice
         ("request", pa.string()),  # empty unless somebody asked
         ("at", pa.int64()),  # event time: everything up to it has been seen
         ("tables", pa.list_(pa.string())),  # those that were pushed, in order
@@ -41,6 +41,11 @@ PUSHES = pa.schema(
     ]
 )
 """Rows of `pushes.<view>`."""
+
+NOTICE = "notice"
+"""The kind of the row of `answers.<view>` that says that the view's condition became true; the rows behind it, up to
+the next, are what changed until then. It has no row of the view.
+"""
 
 HEADER = ""
 """The key of `current.<view>` under which its columns are; all others are JSON lists."""
@@ -70,19 +75,27 @@ def group_text(key: Sequence[Any]) -> str:
 
 
 def changed_rows(
-    columns: Columns, gone: Sequence[Sequence[Any]], come: Sequence[Sequence[Any]], at: int, step: int
+    columns: Columns,
+    gone: Sequence[Sequence[Any]],
+    come: Sequence[Sequence[Any]],
+    at: int,
+    step: int,
+    notice: bool = False,
 ) -> pa.RecordBatch:
-    """Rows of a view that went and that came, as rows of `answers.<view>`."""
-    rows = [*gone, *come]
+    """Rows of a view that went and that came, as rows of `answers.<view>`; before them a notice, if there is one."""
+    kinds = [NOTICE] * notice + [DELETE] * len(gone) + [INSERT] * len(come)
+    rows = [*([[None] * len(columns)] * notice), *gone, *come]
     size = len(rows)
-    common = [
-        pa.array([DELETE] * len(gone) + [INSERT] * len(come), pa.string()),
-        pa.array([at] * size, pa.int64()),
-        pa.array([step] * size, pa.int64()),
-    ]
+    common = [pa.array(kinds, pa.string()), pa.array([at] * size, pa.int64()), pa.array([step] * size, pa.int64())]
     own = [pa.array([row[index] for row in rows], ARROW[type_]) for index, (_, type_) in enumerate(columns)]
     names = ["kind", "at", "step", *(f"row.{name}" for name, _ in columns)]
     return pa.record_batch([*common, *own], names=names)
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Rows of `answers.<view>` as one batch."""
+    (found,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return found
 
 
 def read_view(log: Log, view: str) -> tuple[dict[str, Any], dict[str, list[list[Any]]]]:

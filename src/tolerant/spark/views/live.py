@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from tolerant.kernels import snapshots
 from tolerant.spark.views.deltas import VERSION, DeltaLog
 from tolerant.spark.views.maintained import Maintained, Pushed
 from tolerant.spark.views.shard import Applied
+from tolerant.spark.views.watch import Fired, Watch
+from tolerant.sql.statements import Trigger
 from tolerant.sql.viewing import WEIGHT
 from tolerant.streams import SECOND
 from tolerant.views import Measured, Scheduler
@@ -24,6 +26,7 @@ MARGIN = 0.9
 SIZES = (1, 100, 1000)
 """Rows whose push is timed when a view is made."""
 
+_FIGURES: dict[str, Any] = {"pushes": 0, "refreshes": 0, "notices": 0, "misses": 0, "seconds": 0.0, "last": None}
 _SHORTEST_TICK = SECOND // 10
 _IDLE = 1000  # ticks without changes that are counted one by one; more say nothing new
 
@@ -35,8 +38,14 @@ class TooSlow(Exception):
 class LiveView:
     """A view, its scheduler and its promise; `refresh` microseconds."""
 
-    def __init__(self, name: str, view: Maintained, columns: list[tuple[str, str]], refresh: int) -> None:
+    def __init__(
+        self, name: str, view: Maintained, columns: list[tuple[str, str]], refresh: int, when: Trigger | None = None
+    ) -> None:
         self.name, self.view, self.columns, self.refresh = name, view, columns, refresh
+        self.when = when
+        self.watch = None if when is None else Watch(when, refresh)
+        self.fired: list[Fired] = []
+        """Moments at which the condition is to be told, and has not been yet."""
         self.within = refresh / SECOND
         self.tick = max(_SHORTEST_TICK, refresh // 10)
         self.ticked = 0  # ticks before this one have been counted
@@ -45,7 +54,9 @@ class LiveView:
         self.dirty: dict[Key, None] = {}
         """Groups that were touched since the view was last said."""
         self.said: dict[Key, list[list[Any]]] = {}
-        self.figures: dict[str, Any] = {"pushes": 0, "refreshes": 0, "misses": 0, "seconds": 0.0, "last": None}
+        self.news_said: list[pa.RecordBatch] = []
+        """What is to be said in this round."""
+        self.figures: dict[str, Any] = {**_FIGURES}
         self._arrived: list[tuple[int, int, int]] = []  # (tick, place of the table, step)
         self._versions = dict.fromkeys(view.plan.tables, 0)  # of each table the newest that has been counted
 
@@ -145,6 +156,33 @@ class LiveView:
             return list(range(first, now))
         return sorted({*(tick for tick in counts if tick < now), *range(now - _IDLE, now)})
 
+    def watch_from(self, logs: Mapping[str, DeltaLog], at: int, step: int) -> None:
+        """Let the condition begin with the rows that the tables had at a step."""
+        if self.watch is not None:
+            held = {table: logs[table].read(0, step, tuple(self.watch.columns(table))) for table in self.tables}
+            self.fired += self.watch.begin(held, at, step)
+
+    def look(self, applied: Sequence[Applied], horizon: int) -> None:
+        """Changes have come and time has gone on: is there anything to tell?"""
+        if self.watch is not None:
+            own = [one for one in applied if one.table in self._versions]
+            self.fired += self.watch.take(own) + self.watch.passed(horizon)
+
+    def due_by(self, fired: Fired) -> dict[str, int]:
+        """The condition is told: every table up to the version that it had then."""
+        assert self.scheduler is not None
+        later = [one for one in self._arrived if one[2] > fired.step]
+        self._arrived = [one for one in self._arrived if one[2] <= fired.step]
+        self.due(fired.at)
+        counts = [0] * len(self.tables)
+        for _, place, step in self._arrived:
+            counts[place] += 1
+            self._versions[self.tables[place]] = step
+        self._arrived = later
+        self.scheduler.arrive(counts)
+        self.scheduler.refresh()
+        return dict(self._versions)
+
     def all_due(self, logs: Mapping[str, DeltaLog]) -> dict[str, int]:
         """Somebody asks: every table up to its newest version."""
         assert self.scheduler is not None
@@ -194,16 +232,19 @@ class LiveView:
             "columns": self.columns,
             "figures": self.figures,
             "scheduler": base64.b64encode(snapshots.pack(arrays, values)).decode(),
+            "watch": self.watch.record() if self.watch else None,
         }
 
     def resume(self, record: Mapping[str, Any], logs: Mapping[str, DeltaLog]) -> None:
         """Go on from a record: what is pending is counted anew, from the delta logs."""
-        self.view.absorbed, self.figures = dict(record["absorbed"]), dict(record["figures"])
+        self.view.absorbed, self.figures = dict(record["absorbed"]), {**_FIGURES, **record["figures"]}
         arrays, values = snapshots.unpack(base64.b64decode(record["scheduler"]))
         knots = [(arrays[f"sizes.{place}"], arrays[f"seconds.{place}"]) for place in range(len(self.tables))]
         self._keep_by([Measured(*one) for one in knots])
         assert self.scheduler is not None
         self.scheduler.load(arrays, values)
+        if self.watch is not None and record.get("watch"):
+            self.watch.resume(record["watch"])
         for place, table in enumerate(self.tables):
             self._versions[table] = logs[table].last
             log = logs[table]

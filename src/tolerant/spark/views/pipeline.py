@@ -23,9 +23,11 @@ from tolerant.spark.hosting import Output
 from tolerant.spark.views.deltas import DeltaLog
 from tolerant.spark.views.live import LiveView, TooSlow, group_body, read_group
 from tolerant.spark.views.maintained import Engine, Maintained, Pushed
-from tolerant.spark.views.shard import Request, ViewShard
+from tolerant.spark.views.shard import Applied, Ordered, Request, ViewShard
+from tolerant.spark.views.watch import Fired, after
 from tolerant.sql import CreateQuery, CreateTable, Drop, encode
 from tolerant.sql.homes import Views
+from tolerant.sql.render import trigger_text
 from tolerant.sql.statements import ViewSelect
 from tolerant.sql.viewing import plan_of
 from tolerant.streams import SECOND
@@ -35,9 +37,11 @@ from tolerant.transport.log import QUERIES, START, Entry
 from tolerant.transport.rows import REPLIES, STATEMENTS, compacted, pack, unpack
 from tolerant.transport.views import (
     HEADER,
+    NOTICE,
     PUSHES,
     changed_rows,
     group_text,
+    joined,
     pushes_topic,
     read_view,
     requests_topic,
@@ -91,8 +95,9 @@ class ViewPipeline:
         self._shard = ViewShard(views)
         self._logs = {name: DeltaLog(folder / "deltas" / name, t.columns) for name, t in self._tables.items()}
         self._live: dict[str, LiveView] = {}
+        self._filed: list[Applied] = []  # what the tables took of the entries last read
         self._position, self._batch = START, 0
-        self._recorded = 0  # horizon of the last record
+        self._recorded, self._stands = 0, START  # horizon and position of the last record
         self._read = 0  # bytes since the last snapshot
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -139,7 +144,7 @@ class ViewPipeline:
             self._shard.take(entries)
             self._file()
         self._shard.statements, self._shard.replies, self._shard.requests = [], [], []
-        self._position = max(self._position, held["position"])
+        self._position = self._stands = max(self._position, held["position"])
         queries = self._shard.queries
         for name, kept in held["views"].items():
             self._live[name] = self._resumed(queries[name], kept)
@@ -157,12 +162,17 @@ class ViewPipeline:
             return False
         requests = self._requests()
         for live in self._live.values():
+            self._tell(live, outputs)
             asked = requests.get(live.name, [])
             due = live.due(self._shard.horizon or 0)
             if asked:
                 due = live.all_due(self._logs)
             if due or asked:
                 self._push(live, due, asked, outputs)
+            if live.news_said:
+                # One entry a round: who listens knows what is new by the round's number.
+                outputs.append(Output(f"answers.{live.name}", pack(joined(live.news_said))))
+                live.news_said = []
         self._commit(outputs)
         return True
 
@@ -187,7 +197,9 @@ class ViewPipeline:
             self._logs[applied.table].take(applied.changes, applied.steps)
             for live in self._live.values():
                 live.note(applied)
-        self._shard.applied = []
+        for live in self._live.values():
+            live.look(self._shard.applied, self._shard.horizon or 0)
+        self._filed, self._shard.applied = self._shard.applied, []
 
     def _requests(self) -> dict[str, list[Request]]:
         found: dict[str, list[Request]] = {}
@@ -203,31 +215,37 @@ class ViewPipeline:
         statements, self._shard.statements = self._shard.statements, []
         replies, self._shard.replies = self._shard.replies, []
         standing = self._shard.queries
-        for statement in statements:
+        for ordered in statements:
+            statement = ordered.statement
             if isinstance(statement, Drop):
                 self._drop(statement.name, outputs)
             elif isinstance(statement, CreateQuery) and statement.name in standing:
                 try:
-                    self._create(statement, outputs)
+                    self._create(statement, ordered, outputs)
                 except (TooSlow, ValueError) as error:
                     self._refuse(statement, str(error), replies, outputs)
         if replies:
             outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(replies, REPLIES))))
 
-    def _create(self, query: CreateQuery, outputs: list[Output]) -> None:
+    def _create(self, query: CreateQuery, ordered: Ordered, outputs: list[Output]) -> None:
         live = self._made(query)
         for log in self._logs.values():
             log.flush()
         begun = time.perf_counter()
-        done = live.view.compute({table: log.last for table, log in self._logs.items()})
-        live.ticked = (self._shard.horizon or 0) // live.tick
+        done = live.view.compute(dict.fromkeys(self._logs, ordered.step))
+        live.ticked = ordered.at // live.tick
         live.start(live.measure(self._logs))
         self._live[query.name] = live
         # What another checkpoint, or another view of this name, has left is not this view's.
         done.touched += [key for key in self._held_groups(query.name) if key not in live.view.groups.held]
         live.said = {tuple(json.loads(key)): rows for key, rows in read_view(self._log, query.name)[1].items()}
         live.dirty = dict.fromkeys([*done.touched, *live.said])
-        self._say(live, done, [], "create", time.perf_counter() - begun, 0.0, outputs)
+        self._say(live, done, [], "create", ordered.at, time.perf_counter() - begun, 0.0, outputs)
+        live.watch_from(self._logs, ordered.at, ordered.step)
+        later = [after(applied, ordered.step) for applied in self._filed]
+        for applied in later:
+            live.note(applied)
+        live.look(later, self._shard.horizon or 0)
 
     def _made(self, query: CreateQuery) -> LiveView:
         assert isinstance(query.select, ViewSelect)
@@ -236,7 +254,7 @@ class ViewPipeline:
         plan = plan_of(query.select.sql, tables, self._engine.dialect)
         view = Maintained(plan, self._logs, self._engine)
         columns = [(part.name, type_) for part, type_ in zip(plan.outputs, types, strict=True)]
-        return LiveView(query.name, view, columns, query.select.refresh)
+        return LiveView(query.name, view, columns, query.select.refresh, query.select.when)
 
     def _refuse(self, query: CreateQuery, reason: str, replies: list[dict[str, object]], outputs: list[Output]) -> None:
         """Take a view back that cannot be kept: for all who read the log it is dropped."""
@@ -262,7 +280,20 @@ class ViewPipeline:
 
     # -- pushing ---------------------------------------------------------------------------------------------------
 
-    def _push(self, live: LiveView, due: dict[str, int], asked: list[Request], outputs: list[Output]) -> None:
+    def _tell(self, live: LiveView, outputs: list[Output]) -> None:
+        """Bring a view up to date with each moment at which its condition became true, and say so."""
+        fired, live.fired = live.fired, []
+        for one in fired:
+            self._push(live, live.due_by(one), [], outputs, one)
+
+    def _push(
+        self,
+        live: LiveView,
+        due: dict[str, int],
+        asked: list[Request],
+        outputs: list[Output],
+        fired: Fired | None = None,
+    ) -> None:
         begun = time.perf_counter()
         scheduler = live.scheduler
         assert scheduler is not None
@@ -274,8 +305,9 @@ class ViewPipeline:
             predicted += float(scheduler.costs[live.tables.index(table)](rows))
         live.learn(done)
         live.dirty |= dict.fromkeys(done.touched)
-        kind = "refresh" if asked else "push"
-        self._say(live, done, asked, kind, time.perf_counter() - begun, predicted, outputs)
+        kind = NOTICE if fired else "refresh" if asked else "push"
+        at = fired.at if fired else self._shard.horizon or 0
+        self._say(live, done, asked, kind, at, time.perf_counter() - begun, predicted, outputs)
         for table in due:
             self._logs[table].compact(min(view.view.absorbed.get(table, 1 << 62) for view in self._live.values()))
 
@@ -285,11 +317,12 @@ class ViewPipeline:
         done: Pushed,
         asked: list[Request],
         kind: str,
+        at: int,
         took: float,
         predicted: float,
         outputs: list[Output],
     ) -> None:
-        number, at = self._version(), self._shard.horizon or 0
+        number = self._version()
         held = live.view.groups.held
         bodies = [json.dumps(group_body(held[key])).encode() if key in held else None for key in done.touched]
         names = [f"{live.name}/{group_text(key)}" for key in done.touched]
@@ -297,14 +330,13 @@ class ViewPipeline:
         if groups:
             outputs.append(Output(self._groups, pack(compacted(groups))))
         if kind != "push":
-            self._publish(live, number, at, outputs)
+            self._publish(live, number, at, kind == NOTICE, outputs)
         figures = live.figures
         figures["seconds"] += sum(done.seconds.values())
-        if kind == "refresh":
-            figures["refreshes"] += 1
-            figures["misses"] += took > live.within
-        else:
-            figures["pushes"] += kind == "push"
+        counted = {"push": "pushes", "refresh": "refreshes", NOTICE: "notices"}.get(kind)
+        if counted:
+            figures[counted] += 1
+            figures["misses"] += kind != "push" and took > live.within
         figures["last"] = {"kind": kind, "at": at, "took": took, "predicted": predicted}
         row = {
             "kind": kind, "at": at, "tables": list(done.rows), "rows": list(done.rows.values()),
@@ -315,11 +347,10 @@ class ViewPipeline:
         outputs.append(Output(pushes_topic(live.name), pack(pa.RecordBatch.from_pylist(rows, PUSHES))))
         outputs.append(self._view_status(live, number))
 
-    def _publish(self, live: LiveView, number: int, at: int, outputs: list[Output]) -> None:
+    def _publish(self, live: LiveView, number: int, at: int, notice: bool, outputs: list[Output]) -> None:
         gone, come, groups = live.news()
-        if gone or come:
-            batch = changed_rows(live.columns, gone, come, at, number)
-            outputs.append(Output(f"answers.{live.name}", pack(batch)))
+        if gone or come or notice:
+            live.news_said.append(changed_rows(live.columns, gone, come, at, number, notice))
         header = {"columns": live.columns, "at": at, "step": number}
         rows = [(group_text(key), number, json.dumps(new).encode() if new else None) for key, new in groups.items()]
         rows.append((HEADER, number, json.dumps(header).encode()))
@@ -338,6 +369,8 @@ class ViewPipeline:
             "lead": live.lead,
             "groups": len(live.view.groups.held),
             "tables": live.costs(),
+            "when": trigger_text(live.when) if live.when else None,
+            "holds": live.watch.holds if live.watch else None,
             **live.figures,
         }
         return Output(self._status, pack(compacted([(f"view/{live.name}", number, json.dumps(body).encode())])))
@@ -351,6 +384,12 @@ class ViewPipeline:
         horizon = self._shard.horizon or 0
         if not outputs and horizon < self._recorded + _QUIET:
             return
+        self._record(outputs)
+        if self._read > max(_SNAPSHOT, self._snapshot_file.stat().st_size if self._snapshot_file.exists() else 0):
+            self.save()
+
+    def _record(self, outputs: list[Output]) -> None:
+        """One transaction: what is said, what has been absorbed, and where the pipeline stands."""
         body = {
             "checkpoint": self._checkpoint,
             "batch": self._batch + 1,
@@ -362,10 +401,8 @@ class ViewPipeline:
         entries.append((self._status, pack(compacted([row]))))
         self._log.append_once(self._checkpoint, self._batch + 1, entries, self._fence)
         self._batch += 1
-        self._recorded = horizon
+        self._recorded, self._stands = self._shard.horizon or 0, self._position
         self._log.pass_position(self._checkpoint, self._position)
-        if self._read > max(_SNAPSHOT, self._snapshot_file.stat().st_size if self._snapshot_file.exists() else 0):
-            self.save()
 
     @property
     def _snapshot_file(self) -> Path:
@@ -373,6 +410,8 @@ class ViewPipeline:
 
     def save(self) -> None:
         """Write the tables down, so that a restart need not read the log from its beginning."""
+        if self._stands != self._position:  # a condition must not be behind the tables that it is about
+            self._record([])
         for log in self._logs.values():
             log.flush()
         scratch = self._snapshot_file.with_suffix(".writing")

@@ -33,11 +33,26 @@ class Request:
 
 @dataclass(frozen=True)
 class Applied:
-    """Changes that a table has just taken; `steps` are their versions."""
+    """Changes that a table has just taken; `steps` are their versions.
+
+    `through`: the newest version after them and those that the other tables took with them. `seen`: the horizon before
+    them, microseconds.
+    """
 
     table: str
     changes: Changes
     steps: Integers
+    through: int = 0
+    seen: int = 0
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A statement, where it stands: behind this version, at this horizon."""
+
+    statement: Statement
+    step: int
+    at: int
 
 
 class Standing:
@@ -74,9 +89,10 @@ class ViewShard(RowsShard[Standing]):
         super().__init__(views.name, [Side(table) for table in views.tables])
         self._topic = requests_topic(views.name)
         self.applied: list[Applied] = []
-        self.statements: list[Statement] = []
+        self.statements: list[Ordered] = []
         self.replies: list[dict[str, object]] = []
         self.requests: list[Request] = []
+        self._before: int | None = None  # the horizon before the one that is being reached
 
     @property
     def steps(self) -> int:
@@ -106,21 +122,30 @@ class ViewShard(RowsShard[Standing]):
     def _make(self, query: CreateQuery, state: Arrays | None) -> Standing:
         return Standing()
 
+    def _advance(self, before: int | None, due: Sequence[Changes]) -> None:
+        self._before = before or 0
+        super()._advance(before, due)
+        self._before = None
+
     def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
         for side, changes, of in zip(self._sides, effects, steps, strict=True):
             if len(changes):
-                self.applied.append(Applied(side.table.name, changes, of))
+                self.applied.append(self._applied(side, changes, of))
+
+    def _applied(self, side: Side, changes: Changes, steps: Integers) -> Applied:
+        seen = (self.horizon or 0) if self._before is None else self._before
+        return Applied(side.table.name, changes, steps, self._steps, seen)
 
     def _carry_out(self, statement: Statement) -> None:
         super()._carry_out(statement)
         if isinstance(statement, CreateQuery | Drop):
-            self.statements.append(statement)
+            self.statements.append(Ordered(statement, self._steps, self.horizon or 0))
 
     def _forget(self, side: Side) -> None:
         super()._forget(side)
         _, gone, steps = self._changed[-1]
         if len(gone):
-            self.applied.append(Applied(side.table.name, gone, steps))
+            self.applied.append(self._applied(side, gone, steps))
 
     def _say(self) -> list[Output]:
         self._changed = []

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def _recognise(shape: Shape) -> Select | None:
     if shape.clauses.refresh is None:
         return None
-    allow_clauses(shape, ("refresh",), "a view")
-    return ViewSelect(shape.sql, shape.relations, shape.clauses.refresh)
+    allow_clauses(shape, ("refresh", "when"), "a view")
+    return ViewSelect(shape.sql, shape.relations, shape.clauses.refresh, shape.clauses.when)
 
 
 def _covers(select: Select, catalogue: Catalogue) -> bool:
@@ -24,10 +24,14 @@ def _covers(select: Select, catalogue: Catalogue) -> bool:
 
 
 def _check(query: CreateQuery, catalogue: Catalogue) -> None:
-    from tolerant.sql.viewing import plan_of  # sqlglot: not before there is a view
+    from tolerant.sql.triggers import check_trigger  # sqlglot: not before there is a view
+    from tolerant.sql.viewing import plan_of
 
     assert isinstance(query.select, ViewSelect)
-    plan_of(query.select.sql, catalogue.tables_of(query))
+    tables = catalogue.tables_of(query)
+    plan_of(query.select.sql, tables)
+    if query.select.when is not None:
+        check_trigger(query.select.when, tables)
 
 
 KIND = Kind("views", "views that are brought up to date in a stated time", True, _covers, _recognise, _check)

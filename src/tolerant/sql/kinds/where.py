@@ -26,7 +26,7 @@ def check_where(where: Predicate | None, stream: Stream) -> None:
     for leaf in leaves(where):
         if leaf.column not in types:
             raise _wrong_column(leaf.column, stream)
-        _check_leaf(leaf, types[leaf.column])
+        check_leaf(leaf, types[leaf.column])
 
 
 def check_sharding(select: AggregateSelect, stream: Stream) -> None:
@@ -64,7 +64,8 @@ def _wrong_column(column: str, stream: Stream) -> StatementError:
     )
 
 
-def _check_leaf(leaf: Compare | In | Between | Like, type_name: str) -> None:
+def check_leaf(leaf: Compare | In | Between | Like, type_name: str) -> None:
+    """Raise StatementError unless a comparison is one that a column of the type allows."""
     orders = isinstance(leaf, Between) or (isinstance(leaf, Compare) and leaf.op not in ("=", "<>"))
     if type_name == "BOOLEAN" and orders:
         raise StatementError(
