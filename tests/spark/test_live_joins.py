@@ -11,14 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from live import Live
 from test_joins_shard import HOME, QUERIES, TABLES, drain, results
+from test_spread_joins import SpreadHolder, spread
 
 from tolerant.client import Client
 from tolerant.edge import Table
-from tolerant.sql import render
+from tolerant.sql import home_of, render
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
 ASKED = {"matched": (0, 2, 0, 2), "near": (-1, 1), "close": ()}
+SPREAD = ("matched", "near")
 
 
 @pytest.fixture
@@ -27,6 +29,20 @@ def live(tmp_path: Path) -> Iterator[Live]:
     one = Live(tmp_path, statements, stream="")
     yield one
     one.close()
+
+
+class SpreadHearer(SpreadHolder):
+    """The same for a query with two shards."""
+
+    def __init__(self, live: Live, name: str) -> None:
+        given = dict(zip(QUERIES[name].parameters, ASKED[name], strict=True))
+        self.name, self.values, self.held = name, ASKED[name], {}
+        self.one = Client(live.log).subscribe(name, timeout=120, **given)
+        self.take(self.one.ready())
+
+    def is_right(self, rows: dict) -> bool:
+        self.take(drain(self.one))
+        return self.held.keys() == {tuple(row.items()) for row in results(self.name, self.values, rows).values()}
 
 
 class Hearer:
@@ -52,6 +68,23 @@ class Hearer:
                 assert self.held.pop(key) == change.row
 
 
+def play_at_random(chance: random.Random, tables: dict[str, Table], rows: dict, count: int) -> None:
+    for _ in range(count):
+        name, key = chance.choice(["supply", "demand"]), chance.randrange(6)
+        if chance.random() < 0.7:
+            rows[name][key] = {
+                "id": key,
+                "product": chance.choice("pq"),
+                "a" if name == "supply" else "c": float(chance.randint(0, 3)),
+                "b": chance.choice([0.0, 0.1, 0.3, 1.0, 1.3]),
+            }
+            tables[name].update(rows[name][key])
+        else:
+            tables[name].delete(key)
+            rows[name].pop(key, None)
+        time.sleep(0.01)
+
+
 def test_result_rows_reach_their_subscribers_through_a_kill(live: Live) -> None:
     chance, rows = random.Random(7), {"supply": {}, "demand": {}}
     live.run()
@@ -59,20 +92,7 @@ def test_result_rows_reach_their_subscribers_through_a_kill(live: Live) -> None:
     heard = [Hearer(live, name) for name in ASKED]
 
     def play(tables: dict[str, Table], count: int) -> None:
-        for _ in range(count):
-            name, key = chance.choice(["supply", "demand"]), chance.randrange(6)
-            if chance.random() < 0.7:
-                rows[name][key] = {
-                    "id": key,
-                    "product": chance.choice("pq"),
-                    "a" if name == "supply" else "c": float(chance.randint(0, 3)),
-                    "b": chance.choice([0.0, 0.1, 0.3, 1.0, 1.3]),
-                }
-                tables[name].update(rows[name][key])
-            else:
-                tables[name].delete(key)
-                rows[name].pop(key, None)
-            time.sleep(0.01)
+        play_at_random(chance, tables, rows, count)
 
     with Table("supply", live.uri, "shop") as supply, Table("demand", live.uri, "shop") as demand:
         tables = {"supply": supply, "demand": demand}
@@ -99,3 +119,30 @@ def test_result_rows_reach_their_subscribers_through_a_kill(live: Live) -> None:
     assert sorted((row["supply.id"], row["demand.id"]) for row in shown) == sorted(results("close", (), rows))
     status = json.loads(live.tolerant("status", "--json").stdout)[HOME]
     assert status["subscriptions"] == {"matched": 1, "near": 2001, "close": 1}
+
+
+def test_two_shards_tell_everything_once_through_a_kill(tmp_path: Path) -> None:
+    chance, rows = random.Random(8), {"supply": {}, "demand": {}}
+    queries = {name: spread(name, 2) for name in SPREAD}
+    live = Live(tmp_path, "".join(f"{render(one)};\n" for one in (*TABLES, *queries.values())), stream="")
+    try:
+        live.run()
+        for query in queries.values():
+            home = home_of(query.select)
+            live.wait(lambda home=home: live.log.latest(f"status.{home}", "summary/1"), f"both shards of {home}")
+        heard = [SpreadHearer(live, name) for name in SPREAD]
+        with Table("supply", live.uri, "shop") as supply, Table("demand", live.uri, "shop") as demand:
+            tables = {"supply": supply, "demand": demand}
+            play_at_random(chance, tables, rows, 40)
+            live.kill(live.runs[-1])
+            play_at_random(chance, tables, rows, 20)
+            live.run()
+            play_at_random(chance, tables, rows, 40)
+        for hearer in heard:
+            live.wait(lambda hearer=hearer: hearer.is_right(rows), f"the result rows of {hearer.name}")
+        late = SpreadHearer(live, "matched")  # what it begins with is the join of what both shards hold
+        assert late.is_right(rows)
+        status = json.loads(live.tolerant("status", "--json").stdout)
+        assert all(status[home_of(query.select)]["rows"] == sum(map(len, rows.values())) for query in queries.values())
+    finally:
+        live.close()

@@ -32,7 +32,7 @@ class Teller:
 
     tally = "told"
 
-    def __init__(self, query, sides, state):
+    def __init__(self, query, sides, state, part):
         self._names = [side.table.name for side in sides]
         self.first = sum(len(side.relation) for side in sides) if state is None else int(state["first"][0])
 

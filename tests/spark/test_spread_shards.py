@@ -22,9 +22,9 @@ SPREAD = "SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows
 class SeveralShards:
     """Shards behind a splitter, in the place of one."""
 
-    def __init__(self, pair, fetch=None):
+    def __init__(self, pair, make=GrowingShard):
         self.split = PairSplit(pair)
-        self.shards = [GrowingShard(pair, shard, fetch) for shard in range(pair.shards)]
+        self.shards = [make(pair, shard) for shard in range(pair.shards)]
 
     def apply(self, batch):
         said, parts = [], [[] for _ in self.shards]
@@ -62,7 +62,8 @@ class SpreadLookups(LookupShop):
 
     def born(self):
         query = standing(self.log).queries["looked"]
-        return SeveralShards(pair_of(home_of(query.select), self.pair.tables, query.select), fetch_from(self.log))
+        pair = pair_of(home_of(query.select), self.pair.tables, query.select)
+        return SeveralShards(pair, lambda pair, shard: GrowingShard(pair, shard, fetch_from(self.log)))
 
 
 def spread(rows, shards):

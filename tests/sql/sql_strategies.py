@@ -94,17 +94,18 @@ AGGREGATES = st.builds(
 ) | st.builds(AggregateSelect, RELATIONS, st.just("count"), within=TOLERANCES, where=st.none() | PREDICATES)
 RANGES = st.builds(Range, COLUMNS, CONSTANTS, CONSTANTS)
 PAIRS = distinct(RELATIONS, 2, 2)
+SHARDS = st.integers(1, 64)
 JOINS = PAIRS.flatmap(
     lambda pair: (
-        st.builds(EqualityJoinSelect, st.just(pair[0]), st.just(pair[1]), st.tuples(COLUMNS, COLUMNS), RANGES, RANGES)
-        | st.builds(BandJoinSelect, st.just(pair[0]), st.just(pair[1]), st.tuples(COLUMNS, COLUMNS), NUMBERS, NUMBERS)
+        st.builds(EqualityJoinSelect, *map(st.just, pair), st.tuples(COLUMNS, COLUMNS), RANGES, RANGES, SHARDS)
+        | st.builds(BandJoinSelect, *map(st.just, pair), st.tuples(COLUMNS, COLUMNS), NUMBERS, NUMBERS, SHARDS)
         | st.builds(
             KeepJoinSelect,
             st.just(pair[0]),
             st.just(pair[1]),
             st.tuples(COLUMNS, COLUMNS),
             st.integers(1, 10**9),
-            shards=st.integers(1, 64),
+            shards=SHARDS,
         )
     )
 )

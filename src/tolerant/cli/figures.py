@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tolerant.client import standing
 from tolerant.filters.view import FACTORS
 from tolerant.sql import AggregateSelect
+from tolerant.sql.homes import is_growing, is_of_views, shards_of
 from tolerant.sql.membership import Keys, members
 from tolerant.sql.naming import named_items
 from tolerant.streams import SECOND
@@ -105,9 +106,22 @@ def stream_figures(log: Log, stream: str) -> StreamFigures | None:
 
 
 def table_figures(log: Log, table: str) -> dict[str, Any] | None:
-    """What the pipeline of this table last said about itself; None: nothing yet."""
-    found = log.latest(f"status.{table}", "summary/0")
-    return None if found is None else json.loads(found.body)
+    """What the pipeline of this table, pair or views last said about itself; None: nothing yet. What several shards of
+    a pair count apart is added up; one with `KEEP` speaks for all.
+    """
+    spread = not is_of_views(table) and not is_growing(table)
+    said = [log.latest(f"status.{table}", f"summary/{k}") for k in range(shards_of(table) if spread else 1)]
+    bodies = [json.loads(one.body) for one in said if one is not None]
+    if not bodies:
+        return None
+    whole: dict[str, Any] = bodies[0]
+    for other in bodies[1:]:
+        for name in ("rows", "results"):
+            whole[name] = whole.get(name, 0) + other.get(name, 0)
+        for query, own in other["figures"].items():
+            counted = whole["figures"].setdefault(query, {})
+            whole["figures"][query] = {name: counted.get(name, 0) + count for name, count in own.items()}
+    return whole
 
 
 def streams_with_figures(log: Log) -> list[str]:

@@ -15,6 +15,7 @@ from tolerant.client.feeds import Found, Listener
 from tolerant.client.positions import Position
 from tolerant.relations.changes import DTYPES
 from tolerant.sql import CreateQuery, CreateTable, home_of
+from tolerant.sql.homes import is_by_value, shards_of
 from tolerant.sql.statements import KeepJoinSelect
 from tolerant.transport import Log, Record, rows
 from tolerant.transport.deliveries import read_row, row_key, row_of, rows_topic
@@ -83,6 +84,11 @@ class SpreadListener(Listener):
         return True
 
 
+def listener_at(position: Position, shards: int) -> Listener:
+    """One that listens to so many shards."""
+    return ResultListener(position) if shards == 1 else SpreadListener(position, shards)
+
+
 def packed_marks(marks: Sequence[int]) -> int:
     """The marks of shards, each -1 or more, as one; of a single shard its own.
 
@@ -103,8 +109,9 @@ class JoinHearing:
 
     def __init__(self, query: CreateQuery, left: CreateTable, right: CreateTable) -> None:
         self._query, self._tables = query, (left, right)
+        self._home = home_of(query.select)
         columns = [(table.name, table.columns) for table in self._tables]
-        self.extractor = ResultExtractor(query.name, results_schema(columns))
+        self.extractor = ResultExtractor(query.name, results_schema(columns, shards_of(self._home)))
 
     def begin(
         self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any]
@@ -112,16 +119,16 @@ class JoinHearing:
         """See `Hearing.begin`."""
         # The end first: what is published between the two reads has been counted in, and is known by its step.
         end = log.end()
-        held, step = pair_rows(log, home_of(self._query.select), self._tables)
+        held, steps = pair_rows(log, self._home, self._tables)
         found = joined_rows(self._query, self._tables, held, numbers, parameters)
-        start = Position(end, mark=step)
-        return [(ResultListener(start), [*current_changes(found[number], start)]) for number in numbers]
+        start = Position(end, mark=packed_marks(steps))
+        return [(listener_at(start, len(steps)), [*current_changes(found[number], start)]) for number in numbers]
 
     def resume(
         self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
     ) -> list[Listener]:
         """See `Hearing.resume`."""
-        return [ResultListener(position) for _ in numbers]
+        return [listener_at(position, shards_of(self._home)) for _ in numbers]
 
     def change(self, what: Mapping[str, Any], position: Position) -> RowChange:
         """See `Hearing.change`."""
@@ -170,17 +177,13 @@ class KeptHearing:
         first = -1 if said[0] is None else said[0].version
         marks = [first if one is None else one.version for one in said]
         start = Position(log.end(), mark=packed_marks(marks))
-        return [(self._listener(start), []) for _ in numbers]
+        return [(listener_at(start, self._select.shards), []) for _ in numbers]
 
     def resume(
         self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
     ) -> list[Listener]:
         """See `Hearing.resume`."""
-        return [self._listener(position) for _ in numbers]
-
-    def _listener(self, position: Position) -> Listener:
-        shards = self._select.shards
-        return ResultListener(position) if shards == 1 else SpreadListener(position, shards)
+        return [listener_at(position, self._select.shards) for _ in numbers]
 
     def change(self, what: Mapping[str, Any], position: Position) -> KeptChange:
         """See `Hearing.change`."""
@@ -201,19 +204,25 @@ def kept_share(log: Log, query: str, shards: int = 1) -> KeptShare | None:
     return KeptShare(**{**bodies[0], "found": sum(one["found"] for one in bodies)})
 
 
-def pair_rows(log: Log, home: str, tables: Sequence[CreateTable]) -> tuple[list[list[Row]], int]:
-    """The current rows of the tables of a pair, each table's by key, and the step that this is."""
+def pair_rows(log: Log, home: str, tables: Sequence[CreateTable]) -> tuple[list[list[Row]], list[int]]:
+    """The current rows of the tables of a pair, each table's by key, and the step that this is in each shard."""
     held: dict[str, tuple[int, bytes | None]] = {}
     for entry in log.read(rows_topic(home)):
         batch = rows.unpack(entry.payload)
         columns = (batch.column(name).to_pylist() for name in ("key", "version", "body"))
         held.update({key: (version, body) for key, version, body in zip(*columns, strict=True)})
-    step = max((version for version, _ in held.values()), default=0)
+    shards = shards_of(home)
+    if is_by_value(home):  # each says its own rows, under its number
+        parts = [{key: held[key] for key in held if key.startswith(row_key(str(k), ""))} for k in range(shards)]
+        steps = [max((version for version, _ in part.values()), default=0) for part in parts]
+        held = {key.partition("/")[2]: one for part in parts for key, one in part.items() if one[1]}
+    else:
+        steps = [max((version for version, _ in held.values()), default=0)] * shards
     found = []
     for table in tables:
         own = sorted((key, body) for key, (_, body) in held.items() if body and key.startswith(row_key(table.name, "")))
         found.append([read_row(table.columns, body) for _, body in own])
-    return found, step
+    return found, steps
 
 
 def joined_rows(

@@ -30,7 +30,6 @@ from tolerant.sql import (
     CreateStream,
     CreateTable,
     Drop,
-    GrowingPair,
     Outcome,
     Pair,
     Statement,
@@ -278,7 +277,7 @@ class Runner:
                 checkpoint,
                 name=relation.name,
                 stream=relation if isinstance(relation, Stream) else None,
-                split=PairSplit(relation) if isinstance(relation, GrowingPair) and relation.shards > 1 else None,
+                split=PairSplit(relation) if isinstance(relation, Pair) and relation.shards > 1 else None,
                 fence=fence,
                 trigger=self._trigger,
             )

@@ -1,7 +1,9 @@
-"""Spreads the rows of two growing tables over shards by what they are joined on: `KEEP n ROWS WITH (shards = n)`.
+"""Spreads the rows of two tables over shards by what they are joined on: `WITH (shards = n)`.
 
-Every shard decides alike which rows are kept, so it is told of every row its key, its time and what it is joined on;
-the other columns, which is what is kept, come to the row's own shard alone. All of it is a function of the payload.
+Every shard is told of every row its key, its time and what it is joined on: with `KEEP n ROWS` all decide alike which
+rows are kept, and otherwise a row may take the place of one that another shard holds. The other columns, which are most
+of what is held, come to the row's own shard alone. Where subscriptions are spread instead, all get every row. All of it
+is a function of the payload.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from tolerant.spark.kinds.codes import codes, owner_of
 from tolerant.spark.splitter import Splitter
-from tolerant.sql import CreateTable, GrowingPair
+from tolerant.sql import CreateTable, Pair
 from tolerant.streams import Column
 from tolerant.transport.changes import ARROW, read_changes, topic_of
 from tolerant.transport.rows import pack, unpack
@@ -22,9 +24,10 @@ from tolerant.transport.rows import pack, unpack
 class PairSplit(Splitter):
     """Splits the rows of a pair; travels to the workers."""
 
-    def __init__(self, pair: GrowingPair) -> None:
+    def __init__(self, pair: Pair) -> None:
         super().__init__(pair.shards)
-        self._tables = {topic_of(table.name): (table, on) for table, on in zip(pair.tables, pair.on, strict=True)}
+        found = zip(pair.tables, pair.on, strict=True) if pair.by_value else ()
+        self._tables = {topic_of(table.name): (table, on) for table, on in found}
 
     def parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
         """See `Splitter.parts`; what cannot be read goes to all, of which the first buries it."""

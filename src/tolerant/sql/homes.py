@@ -9,24 +9,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
-from tolerant.sql.statements import AggregateSelect, CreateTable, KeepJoinSelect, Select, ViewSelect, relations
+from tolerant.sql.statements import (
+    AggregateSelect,
+    BandJoinSelect,
+    CreateTable,
+    EqualityJoinSelect,
+    KeepJoinSelect,
+    Select,
+    ViewSelect,
+    relations,
+)
 
 # No stream or table has these in its name.
 _BETWEEN = "+"
 _GROWING = "~"
 _VIEWS = "@views"
+_BY_QUERIES = ".bands"
 
 
 @dataclass(frozen=True)
 class Pair:
     """Two tables with queries over both: one pipeline serves all of these, whichever table they name first.
 
-    `tables` stand in the order of their names; so does `name` have them, "lines+orders".
+    `tables` stand in the order of their names; so does `name` have them, "lines+orders". Queries with several shards
+    (`WITH (shards = n)`) have a pipeline of their own: one for what rows are joined on, "lines+orders@4.ad21f06c", with
+    these columns, in the order of the tables, in `on`; or one for all band joins, "lines+orders@4.bands".
     """
 
     between: ClassVar[str] = _BETWEEN
 
     tables: tuple[CreateTable, CreateTable]
+    spread: str = ""
+    on: tuple[str, str] = field(default=("", ""), compare=False)
 
     @classmethod
     def of(cls, one: CreateTable, other: CreateTable) -> Self:
@@ -36,31 +50,26 @@ class Pair:
     @property
     def name(self) -> str:
         """What its pipeline is called, and its topics by."""
-        return home_name(tuple(table.name for table in self.tables), self.between)
-
-
-@dataclass(frozen=True)
-class GrowingPair(Pair):
-    """Two tables that only grow, with queries that keep some of their rows (`KEEP n ROWS`), "lines~orders".
-
-    It has a pipeline of its own beside that of the pair, which holds every row. With several shards (`WITH (shards =
-    n)`) it is one for what rows are joined on too, "lines~orders@4.ad21f06c": `on`, in the order of the tables.
-    """
-
-    between: ClassVar[str] = _GROWING
-
-    spread: str = ""
-    on: tuple[str, str] = field(default=("", ""), compare=False)
-
-    @property
-    def name(self) -> str:
-        """See `Pair.name`."""
-        return super().name + self.spread
+        return home_name(tuple(table.name for table in self.tables), self.between) + self.spread
 
     @property
     def shards(self) -> int:
         """How many it has."""
-        return int(self.spread[1:].partition(".")[0]) if self.spread else 1
+        return shards_of(self.name)
+
+    @property
+    def by_value(self) -> bool:
+        """Whether each row belongs to one of several shards, by what it is joined on."""
+        return is_by_value(self.name)
+
+
+class GrowingPair(Pair):
+    """Two tables that only grow, with queries that keep some of their rows (`KEEP n ROWS`), "lines~orders".
+
+    It has a pipeline of its own beside that of the pair, which holds every row.
+    """
+
+    between: ClassVar[str] = _GROWING
 
 
 @dataclass(frozen=True)
@@ -94,17 +103,40 @@ def home_of(select: Select) -> str:
         return home_name(relations(select)) + _VIEWS
     if isinstance(select, KeepJoinSelect):
         return home_name(relations(select), _GROWING) + _spread(select)
+    if isinstance(select, EqualityJoinSelect | BandJoinSelect):
+        return home_name(relations(select)) + _spread(select)
     return home_name(relations(select))
 
 
-def _spread(select: KeepJoinSelect) -> str:
+def _spread(select: KeepJoinSelect | EqualityJoinSelect | BandJoinSelect) -> str:
     """What the name of the home of a query with several shards ends with: how many, and by which columns."""
     if select.shards == 1:
         return ""
+    if isinstance(select, BandJoinSelect):
+        return f"@{select.shards}{_BY_QUERIES}"
     return f"@{select.shards}.{zlib.crc32(json.dumps(_on(select)).encode()):08x}"
 
 
-def _on(select: KeepJoinSelect) -> tuple[str, str]:
+def shards_of(home: str) -> int:
+    """How many shards the pipeline of a pair has.
+
+    >>> shards_of("lines+orders"), shards_of("lines+orders@4.bands")
+    (1, 4)
+    """
+    spread = home.partition("@")[2]
+    return int(spread.partition(".")[0]) if spread else 1
+
+
+def is_by_value(home: str) -> bool:
+    """Whether each row belongs to one of the shards of a pair, by what it is joined on: else all hold every row.
+
+    >>> is_by_value("lines+orders@4.ad21f06c"), is_by_value("lines+orders@4.bands"), is_by_value("lines+orders")
+    (True, False, False)
+    """
+    return "@" in home and not home.endswith(_BY_QUERIES)
+
+
+def _on(select: KeepJoinSelect | EqualityJoinSelect) -> tuple[str, str]:
     """The columns that are compared, in the order of the names of their tables."""
     one, other = select.on
     return (one, other) if select.left < select.right else (other, one)
@@ -113,6 +145,11 @@ def _on(select: KeepJoinSelect) -> tuple[str, str]:
 def is_of_views(home: str) -> bool:
     """Whether views run there."""
     return home.endswith(_VIEWS)
+
+
+def is_growing(home: str) -> bool:
+    """Whether queries with `KEEP n ROWS` run there."""
+    return _GROWING in home
 
 
 def tables_of(home: str) -> tuple[str, ...]:
@@ -127,8 +164,6 @@ def tables_of(home: str) -> tuple[str, ...]:
 def pair_of(home: str, tables: Sequence[CreateTable], select: Select | None = None) -> Pair:
     """The pair of that name, whose tables are these; `select`: that of a query which runs there."""
     one, other = tables
-    if _GROWING not in home:
-        return Pair.of(one, other)
-    on = _on(select) if isinstance(select, KeepJoinSelect) else ("", "")
-    pair = GrowingPair.of(one, other)
-    return GrowingPair(pair.tables, home.removeprefix(pair.name), on)
+    pair = GrowingPair.of(one, other) if is_growing(home) else Pair.of(one, other)
+    on = _on(select) if isinstance(select, KeepJoinSelect | EqualityJoinSelect) else ("", "")
+    return type(pair)(pair.tables, home.removeprefix(pair.name), on)

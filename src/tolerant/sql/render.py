@@ -76,17 +76,20 @@ def select_text(select: Select) -> str:
             return f"SELECT {what} FROM {quoted(relation)} WHERE {_range(where)}"
         case EqualityJoinSelect():
             ranges_text = f"{_range(select.left_range, select.left)} AND {_range(select.right_range, select.right)}"
-            return f"{_equality_join(select)} WHERE {ranges_text}"
+            return f"{_equality_join(select)} WHERE {ranges_text}{_shards(select.shards)}"
         case KeepJoinSelect():
-            spread = f" WITH (shards = {select.shards})" if select.shards != 1 else ""
-            return f"{_equality_join(select)} KEEP {select.rows} ROWS{spread}"
-        case BandJoinSelect(left, right, (one, other), low, high):
+            return f"{_equality_join(select)} KEEP {select.rows} ROWS{_shards(select.shards)}"
+        case BandJoinSelect(left, right, (one, other), low, high, shards):
             difference = f"{quoted(right)}.{quoted(other)} - {quoted(left)}.{quoted(one)}"
             between = f"{difference} BETWEEN {_operand(low)} AND {_operand(high)}"
-            return f"SELECT * FROM {quoted(left)} JOIN {quoted(right)} ON {between}"
+            return f"SELECT * FROM {quoted(left)} JOIN {quoted(right)} ON {between}{_shards(shards)}"
         case ViewSelect(sql, _, refresh, when):
             suffix = "" if when is None else f" WHEN {trigger_text(when)}"
             return f"{sql} REFRESH WITHIN '{duration_text(refresh)}'{suffix}"
+
+
+def _shards(shards: int) -> str:
+    return f" WITH (shards = {shards})" if shards != 1 else ""
 
 
 def trigger_text(trigger: Trigger) -> str:

@@ -101,24 +101,32 @@ class RangeAggregateSelect:
 
 @dataclass(frozen=True)
 class EqualityJoinSelect:
-    """`left JOIN right ON left.a = right.b` with a range on a column of each side."""
+    """`left JOIN right ON left.a = right.b` with a range on a column of each side.
+
+    `shards`: over how many the rows are spread, by what they are joined on; `WITH (shards = n)`.
+    """
 
     left: str
     right: str
     on: tuple[str, str]
     left_range: Range
     right_range: Range
+    shards: int = 1
 
 
 @dataclass(frozen=True)
 class BandJoinSelect:
-    """`left JOIN right ON right.b - left.a BETWEEN low AND high`; `on` is (a, b)."""
+    """`left JOIN right ON right.b - left.a BETWEEN low AND high`; `on` is (a, b).
+
+    `shards`: over how many the subscriptions are spread; `WITH (shards = n)`.
+    """
 
     left: str
     right: str
     on: tuple[str, str]
     low: Operand
     high: Operand
+    shards: int = 1
 
 
 @dataclass(frozen=True)

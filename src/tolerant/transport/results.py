@@ -26,6 +26,7 @@ _COMMON = [
     ("step", pa.int64()),
     ("subscriptions", pa.list_(pa.int64())),
 ]
+_SHARD = ("shard", pa.int64())
 
 
 def results_topic(query: str) -> str:
@@ -42,10 +43,12 @@ def result_columns(tables: Tables) -> dict[str, str]:
     return {f"{name}.{column.name}": column.type for name, columns in tables for column in columns}
 
 
-def results_schema(tables: Tables) -> pa.Schema:
-    """The columns of `answers.<query>` for a join of these tables."""
+def results_schema(tables: Tables, shards: int = 1) -> pa.Schema:
+    """The columns of `answers.<query>` for a join of these tables; of several shards also the one that says it, whose
+    steps rise.
+    """
     own = ((f"row.{name}", ARROW[type_name]) for name, type_name in result_columns(tables).items())
-    return pa.schema([*_COMMON, *own])
+    return pa.schema([*_COMMON, *own, *([_SHARD] if shards > 1 else [])])
 
 
 def kept_schema(tables: Tables, shards: int = 1) -> pa.Schema:
@@ -53,7 +56,7 @@ def kept_schema(tables: Tables, shards: int = 1) -> pa.Schema:
     had been found by then, an estimate; of several shards the one that says it, whose steps rise.
     """
     schema = results_schema(tables).append(pa.field("share", pa.float64()))
-    return schema if shards == 1 else schema.append(pa.field("shard", pa.int64()))
+    return schema if shards == 1 else schema.append(pa.field(*_SHARD))
 
 
 def kept_batch(
@@ -92,8 +95,11 @@ def results_batch(
     bounds: NDArray[np.int64],
     subscriptions: NDArray[np.int64],
     columns: Mapping[str, NDArray[Any]],
+    shard: int | None = None,
 ) -> pa.RecordBatch:
-    """n result rows: row i is for `subscriptions[bounds[i]:bounds[i + 1]]`; `columns` are those of `result_columns`."""
+    """n result rows: row i is for `subscriptions[bounds[i]:bounds[i + 1]]`; `columns` are those of `result_columns`.
+    `shard`: None: there is but one.
+    """
     arrays = [
         pa.DictionaryArray.from_arrays(pa.array(insert.astype(np.int32)), _KINDS),
         pa.array(at),
@@ -101,4 +107,6 @@ def results_batch(
         pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(subscriptions)),
         *(pa.array(columns[name], ARROW[type_name]) for name, type_name in result_columns(tables).items()),
     ]
-    return pa.record_batch(arrays, schema=results_schema(tables))
+    if shard is None:
+        return pa.record_batch(arrays, schema=results_schema(tables))
+    return pa.record_batch([*arrays, pa.array(np.full(len(at), shard))], schema=results_schema(tables, 2))

@@ -14,8 +14,9 @@ import numpy as np
 from tolerant.relations import Changes
 from tolerant.spark.hosting import Output
 from tolerant.spark.intake import DeadRow
-from tolerant.spark.kinds.kept import KeptJoin, Part
+from tolerant.spark.kinds.kept import KeptJoin
 from tolerant.spark.kinds.looked_up import Fetch, LookedUp
+from tolerant.spark.kinds.parts import Part
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side
 from tolerant.sql import CreateQuery, GrowingPair
 from tolerant.sql.statements import KeepJoinSelect
@@ -58,11 +59,6 @@ class GrowingShard(RowsShard[KeptJoin | LookedUp]):
         for query in self._queries.values():
             self._say_for(query, query.say((one, other), (first, second)))
             self._outputs += [Output(topic, pack(batch)) for topic, batch in query.current()]
-
-    def _say(self) -> list[Output]:
-        if self._shard:  # all shards read the same statements and find the same rows unusable: the first says so
-            self._dead, self._replies = [], []
-        return super()._say()
 
     def _forget(self, side: Side) -> None:
         side.clear()

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from tolerant.joins import BEFORE, NEVER, Told, Touched, stabbing_partition
 from tolerant.kernels.compiled import compiled
 from tolerant.relations import Subscriptions
+from tolerant.spark.kinds.parts import ALONE, Part
 from tolerant.spark.kinds.sides import PairSide, SideChanges, Sides
+from tolerant.spark.kinds.stretches import Stretches
 from tolerant.sql import CreateQuery
 from tolerant.sql.joining import Joining
 from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect
@@ -34,25 +36,38 @@ PART = 8192
 """About so many changes are told together, of whole transactions: what they come to is all in memory."""
 
 _COUNTED = ("rows", "appeared", "retracted")
+_OWN = "@own"  # no parameter is called so
 
 
 class Joins:
-    """One join query: a template with its subscriptions, or without parameters one for all."""
+    """One join query: a template with its subscriptions, or without parameters one for all.
+
+    Of several shards (`part`) one of a band join knows all subscriptions, and tells those that are its own.
+    """
 
     tally = "results"
 
-    def __init__(self, query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None = None) -> None:
+    def __init__(
+        self,
+        query: CreateQuery,
+        sides: Sides,
+        state: Mapping[str, NDArray[Any]] | None = None,
+        part: Part = ALONE,
+    ) -> None:
         select = query.select
         assert isinstance(select, EqualityJoinSelect | BandJoinSelect)
-        self.query = query
+        self.query, self._part = query, part
         self._turned = sides[0].table.name != select.left  # the pair's order is that of names
         self._sides: Sides = (sides[1], sides[0]) if self._turned else sides
         tables = [side.table for side in self._sides]
         self._tables = [(table.name, table.columns) for table in tables]
         self._types = parameter_types(query, tables)
-        self.subscriptions = Subscriptions(self._types) if state is None else Subscriptions.load(self._types, state)
+        is_spread = part.shards > 1 and isinstance(select, BandJoinSelect)
+        self._stretches = Stretches(part, state) if is_spread else None
+        known = self._types | {_OWN: "BOOLEAN"} if is_spread else self._types
+        self.subscriptions = Subscriptions(known) if state is None else Subscriptions.load(known, state)
         if state is None and not query.parameters:
-            self.subscriptions.add_many(subscription_ids({}), {})
+            self.subscriptions.add_many(subscription_ids({}), {_OWN: np.array([part.shard == 0])})
         self._counts = np.zeros(len(_COUNTED), np.int64) if state is None else state["counts"].copy()
         self._joining = Joining(query, *tables)
         self._core = self._joining.core()
@@ -60,24 +75,31 @@ class Joins:
         self._core.store(*(self._held(place) for place in (0, 1)))
 
     @classmethod
-    def over(cls, query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None) -> Joins:
+    def over(
+        cls, query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None, part: Part = ALONE
+    ) -> Joins:
         """A new query over the rows that there are, or the one whose subscriptions were these."""
-        return cls(query, sides, state)
+        return cls(query, sides, state, part)
 
     def __len__(self) -> int:
         return len(self.subscriptions)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """The subscriptions, and what was counted."""
-        return {**self.subscriptions.state(), "counts": self._counts.copy()}
+        own = {} if self._stretches is None else self._stretches.state()
+        return {**self.subscriptions.state(), **own, "counts": self._counts.copy()}
 
     def figures(self) -> dict[str, int]:
         """Rows that came or went, results of single subscriptions that appeared and that were retracted, and how many
-        groups of subscriptions share a point: what a row costs grows with these.
+        groups of subscriptions share a point: what a row costs grows with these. What is the same in all shards the
+        first says.
         """
-        last = self._ends(self.subscriptions.ids(), self.subscriptions.columns())[-2:]
+        last = self._ends(*_own(self.subscriptions.ids(), self.subscriptions.columns()))[-2:]
         groups = len(stabbing_partition(*last)[1])
-        return dict(zip(_COUNTED, self._counts.tolist(), strict=True)) | {"groups": groups}
+        found = dict(zip(_COUNTED, self._counts.tolist(), strict=True)) | {"groups": groups}
+        if self._part.shard:
+            found["rows" if self._stretches is not None else "groups"] = 0
+        return found
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Subscribe and unsubscribe, in the order of the rows.
@@ -91,11 +113,20 @@ class Joins:
         for run in np.split(np.arange(len(ids)), edges):
             given = {name: column[run] for name, column in columns.items()}
             if len(run) and joining[run[0]]:
+                self._place(ids[run], given)
                 new = self.subscriptions.add_many(ids[run], given)
                 self._listen(ids[run][new], {name: column[new] for name, column in given.items()})
             elif len(run):
-                there = self.subscriptions.remove_many(ids[run])
-                self._core.remove_many(ids[run][there])
+                there = np.unique(ids[run][self.subscriptions.holds(ids[run])])
+                listening = _own(there, self.subscriptions.of(there))[0]
+                self.subscriptions.remove_many(there)
+                self._core.remove_many(listening)
+
+    def _place(self, ids: Integers, given: dict[str, NDArray[Any]]) -> None:
+        """Note among the parameters of subscriptions that come which of them are this shard's."""
+        if self._stretches is not None:
+            held = self._ends(self.subscriptions.ids(), self.subscriptions.columns())[0]
+            given[_OWN] = self._stretches.place(held, self._ends(ids, given)[0])
 
     def say(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
         """The result rows that the changes make and unmake."""
@@ -114,6 +145,7 @@ class Joins:
         return self._results(told, whole) if len(told.sign) else None
 
     def _listen(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
+        ids, columns = _own(ids, columns)
         if len(ids):
             self._core.add_many(ids, *self._ends(ids, columns))
 
@@ -157,7 +189,16 @@ class Joins:
             bounds=bounds,
             subscriptions=subscriptions,
             columns=columns,
+            shard=self._part.number,
         )
+
+
+def _own(ids: Integers, columns: Mapping[str, NDArray[Any]]) -> tuple[Integers, Mapping[str, NDArray[Any]]]:
+    """The subscriptions that are this shard's."""
+    if _OWN not in columns:
+        return ids, columns
+    own = columns[_OWN]
+    return ids[own], {name: column[own] for name, column in columns.items()}
 
 
 def in_parts(whole: Both, size: int) -> Iterator[Both]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from tolerant.relations import Changes
 from tolerant.relations.changes import empty_columns
 from tolerant.relations.texts import packed_texts, unpacked_texts
 from tolerant.retention import Estimate, Keeper
-from tolerant.spark.kinds.codes import codes, owner_of
+from tolerant.spark.kinds.codes import codes
+from tolerant.spark.kinds.parts import ALONE, Part
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.statements import KeepJoinSelect
 from tolerant.transport.results import kept_batch, results_topic
@@ -29,26 +29,6 @@ from tolerant.transport.subscriptions import subscription_ids
 
 Integers = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Part:
-    """One shard of several, whose rows are those that are joined on its own values."""
-
-    shard: int = 0
-    shards: int = 1
-
-    @property
-    def number(self) -> int | None:
-        """The shard; None where there is but one."""
-        return self.shard if self.shards > 1 else None
-
-    def owns(self, joined: Integers) -> NDArray[np.bool_]:
-        """Which rows, by the numbers of what they are joined on, are this shard's."""
-        return owner_of(joined, self.shards) == self.shard
-
-
-ALONE = Part()
 
 
 class Rows:

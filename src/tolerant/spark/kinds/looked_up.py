@@ -21,7 +21,8 @@ from tolerant.relations import Changes
 from tolerant.relations.changes import DTYPES, empty_columns
 from tolerant.retention import Estimate, Lookups
 from tolerant.spark.kinds.codes import codes
-from tolerant.spark.kinds.kept import ALONE, Arrays, Integers, Part, Rows
+from tolerant.spark.kinds.kept import Arrays, Integers, Rows
+from tolerant.spark.kinds.parts import ALONE, Part
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.kinds.retention import looked_up
 from tolerant.sql.statements import KeepJoinSelect

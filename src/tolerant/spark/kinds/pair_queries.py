@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.spark.kinds.joins import Joins
+from tolerant.spark.kinds.parts import ALONE, Part
 from tolerant.spark.kinds.sides import SideChanges, Sides
 from tolerant.sql import CreateQuery
 from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, Select
@@ -57,9 +58,9 @@ class PairQuery(Protocol):
         ...
 
 
-Maker = Callable[[CreateQuery, Sides, Mapping[str, NDArray[Any]] | None], PairQuery]
-"""Makes a query from its statement, its tables with the rows that they have now, and the state that it had; None: it is
-new.
+Maker = Callable[[CreateQuery, Sides, Mapping[str, NDArray[Any]] | None, Part], PairQuery]
+"""Makes a query from its statement, its tables with the rows that they have now, the state that it had (None: it is
+new), and which shard it is in.
 """
 
 MAKERS: dict[type[Select], Maker] = {
@@ -73,6 +74,8 @@ def is_hosted(query: CreateQuery) -> bool:
     return type(query.select) in MAKERS
 
 
-def pair_query(query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None = None) -> PairQuery:
+def pair_query(
+    query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None = None, part: Part = ALONE
+) -> PairQuery:
     """The query, new or as `state` says; `is_hosted` must be true of it."""
-    return MAKERS[type(query.select)](query, sides, state)
+    return MAKERS[type(query.select)](query, sides, state, part)

@@ -3,20 +3,29 @@
 Changes of both tables apply in one order, (at, table, key, sequence), when the clocks of both have passed them; those
 of one `at` are one transaction. What they are to whom the queries say; the rows that they leave are in the compacted
 topic `rows.<pair>`, under table and key, in the same transaction.
+
+Of several shards each reads all changes. Where rows are spread by what they are joined on, one holds the rows of its
+own values, and what comes for another takes away what it had under that key; where subscriptions are spread, all hold
+every row and the first speaks of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from tolerant.relations import Changes, RowNumbers
+from tolerant.spark.hosting import Output
+from tolerant.spark.kinds.codes import codes
 from tolerant.spark.kinds.pair_queries import PairQuery, is_hosted, pair_query
+from tolerant.spark.kinds.parts import Part
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side, under
 from tolerant.spark.kinds.sides import SideChanges
 from tolerant.sql import CreateQuery, CreateTable, Pair
+from tolerant.transport.deliveries import row_key
 
 
 class NumberedSide(Side):
@@ -49,13 +58,29 @@ class PairShard(RowsShard[PairQuery]):
     def __init__(self, pair: Pair, shard: int = 0) -> None:
         one, other = (NumberedSide(table) for table in pair.tables)
         super().__init__(pair.name, (one, other), shard)
-        self._both = one, other
+        self._both, self._part = (one, other), Part(shard, pair.shards)
+        self._on = pair.on if pair.by_value else None
+        self._is_speaker = pair.by_value or not shard
 
     def _is_hosted(self, query: CreateQuery) -> bool:
         return is_hosted(query)
 
     def _make(self, query: CreateQuery, state: Arrays | None) -> PairQuery:
-        return pair_query(query, self._both, state)
+        return pair_query(query, self._both, state, self._part)
+
+    def _apply(self, found: Sequence[Changes]) -> None:
+        if self._on is None:
+            super()._apply(found)
+            return
+        super()._apply([self._own(changes, on) for changes, on in zip(found, self._on, strict=True)])
+        for side in self._sides:
+            side.relation.unknown = 0  # a row that is not here may be another's
+
+    def _own(self, changes: Changes, on: str) -> Changes:
+        """The changes as they are here: a row that comes for another shard has gone from this one."""
+        insert = changes.insert.copy()
+        insert[insert] = self._part.owns(codes(changes.columns[on][insert]))
+        return replace(changes, insert=insert)
 
     def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
         one, other = (
@@ -66,3 +91,15 @@ class PairShard(RowsShard[PairQuery]):
             self._say_for(query, query.say((one, other)))
         for side in self._both:
             side.numbers.settle()
+
+    def _say(self) -> list[Output]:
+        if not self._is_speaker:
+            self._changed = []
+        return super()._say()
+
+    def _called(self, side: Side) -> str | None:
+        name = side.table.name
+        return name if self._on is None else row_key(str(self._shard), name)  # steps are a shard's own
+
+    def _size(self) -> int:
+        return super()._size() if self._is_speaker else 0

@@ -132,6 +132,10 @@ class RowsShard(Replayed, Generic[Query]):
     def _taken(self, query: Query) -> None:
         """Subscriptions to a query have come or gone."""
 
+    def _called(self, side: Side) -> str | None:
+        """What the rows of a side have before their keys, in the topic of rows."""
+        return side.table.name if len(self._sides) > 1 else None
+
     def _explanations(self) -> dict[str, Any]:
         """What queries have to say for `tolerant explain`, as JSON has it, by key of the status topic."""
         return {}
@@ -268,9 +272,10 @@ class RowsShard(Replayed, Generic[Query]):
 
     def _say(self) -> list[Output]:
         outputs, self._outputs = self._outputs, []
-        several = len(self._sides) > 1
+        if self._shard:  # all shards read the same statements and find the same rows unusable: the first says so
+            self._dead, self._replies = [], []
         for side, effects, steps in self._changed:
-            batch = rows_batch(side.table.columns, effects, steps, side.table.name if several else None)
+            batch = rows_batch(side.table.columns, effects, steps, self._called(side))
             outputs.append(Output(rows_topic(self._home), pack(batch)))
         self._changed = []
         self._tally["dead"] += len(self._dead)

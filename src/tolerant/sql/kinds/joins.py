@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.kind import Kind, allow_clauses, ranges, sides
 from tolerant.sql.kinds.ranges import check_ends, check_number, check_parameters, check_range
+from tolerant.sql.kinds.shards import check_shards, shards_of
 from tolerant.sql.predicates import Operand
 from tolerant.sql.shape import Band, Shape
 from tolerant.sql.statements import BandJoinSelect, CreateQuery, CreateTable, EqualityJoinSelect, Select
@@ -22,7 +23,7 @@ _EXPECTED = "JOIN … ON r.b = s.b WHERE r.a BETWEEN … AND s.c BETWEEN …, or
 def _recognise(shape: Shape) -> Select | None:
     if len(shape.relations) != 2 or shape.aggregates or shape.clauses.keep is not None:
         return None
-    allow_clauses(shape, (), "a join")
+    allow_clauses(shape, ("with",), "a join")
     found = ranges(shape)
     plain = shape.star and not shape.distinct and not shape.group_by
     if plain and len(shape.bands) == 1 and not shape.equalities and not shape.where:
@@ -32,7 +33,7 @@ def _recognise(shape: Shape) -> Select | None:
         if set(by_relation) == set(shape.relations):
             left, right = shape.relations
             on = sides(shape, shape.equalities[0].left, shape.equalities[0].right)
-            return EqualityJoinSelect(left, right, on, by_relation[left], by_relation[right])
+            return EqualityJoinSelect(left, right, on, by_relation[left], by_relation[right], shards_of(shape))
     raise StatementError(
         "expected a join on equality with BETWEEN on each side, or a join on a difference BETWEEN two numbers",
         expected=_EXPECTED,
@@ -51,8 +52,8 @@ def _band(shape: Shape, band: Band) -> BandJoinSelect:
     left, right = shape.relations
     on = sides(shape, band.minuend, band.subtrahend)
     if band.minuend.relation == right:
-        return BandJoinSelect(left, right, on, band.low, band.high)
-    return BandJoinSelect(left, right, on, _negative(band.high, band), _negative(band.low, band))
+        return BandJoinSelect(left, right, on, band.low, band.high, shards_of(shape))
+    return BandJoinSelect(left, right, on, _negative(band.high, band), _negative(band.low, band), shards_of(shape))
 
 
 def _negative(end: Operand, band: Band) -> Operand:
@@ -77,6 +78,7 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     left, right = catalogue.table(select.left), catalogue.table(select.right)
     if left.name == right.name:
         raise StatementError(f"{left.name} is joined with itself", found=left.name, about=("JOIN", left.name))
+    check_shards(select.shards)
     if isinstance(select, EqualityJoinSelect):
         check_joined(select.on, left, right)
         check_range(select.left_range, left)

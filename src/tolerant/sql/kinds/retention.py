@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.joins import check_joined
 from tolerant.sql.kinds.kind import Kind, allow_clauses, sides
+from tolerant.sql.kinds.shards import check_shards, shards_of
 from tolerant.sql.shape import Shape
 from tolerant.sql.statements import CreateQuery, CreateTable, KeepJoinSelect, Select
 
 if TYPE_CHECKING:
     from tolerant.sql.catalogue import Catalogue
-
-MOST_SHARDS = 64
-"""All of them know what is kept, each has the rows of its own: more would only know the same."""
 
 _WHOLE = ("INT", "BIGINT")
 
@@ -35,24 +33,7 @@ def _recognise(shape: Shape) -> Select | None:
         )
     left, right = shape.relations
     on = sides(shape, shape.equalities[0].left, shape.equalities[0].right)
-    return KeepJoinSelect(left, right, on, shape.clauses.keep, shards=_shards(shape))
-
-
-def _shards(shape: Shape) -> int:
-    """What `WITH (shards = n)` says."""
-    found = 1
-    for option in shape.clauses.options or ():
-        if option.name != "shards":
-            raise StatementError(
-                f"there is no option {option.name}", expected="shards", found=option.name, span=option.place
-            )
-        if not isinstance(option.value, int) or not 1 <= option.value <= MOST_SHARDS:
-            what = f"a whole number from 1 to {MOST_SHARDS}"
-            raise StatementError(
-                f"option shards takes {what}, found {option.value!r:.60}", expected=what, span=option.value_place
-            )
-        found = option.value
-    return found
+    return KeepJoinSelect(left, right, on, shape.clauses.keep, shards=shards_of(shape))
 
 
 def _covers(select: Select, catalogue: Catalogue) -> bool:
@@ -63,8 +44,7 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     select = query.select
     assert isinstance(select, KeepJoinSelect)
     left, right = catalogue.table(select.left), catalogue.table(select.right)
-    if not 1 <= select.shards <= MOST_SHARDS:
-        raise StatementError(f"option shards takes a whole number from 1 to {MOST_SHARDS}, found {select.shards}")
+    check_shards(select.shards)
     if left.name == right.name:
         raise StatementError(f"{left.name} is joined with itself", found=left.name, about=("JOIN", left.name))
     check_joined(select.on, left, right)

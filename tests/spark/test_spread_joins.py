@@ -1,0 +1,251 @@
+"""Joins spread over several shards: together they say, to the row, what one shard would."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_joins_shard import PARAMETERS, QUERIES, STEPS, TABLES, Holder, JoinShop, drain, play, results
+from test_pair_shard import PairShop
+from test_spread_shards import SeveralShards
+
+from tolerant.cli.figures import table_figures
+from tolerant.client import send
+from tolerant.joins import stabbing_partition
+from tolerant.spark.kinds.pairs import PairShard
+from tolerant.spark.kinds.parts import Part
+from tolerant.spark.kinds.stretches import Stretches
+from tolerant.sql import StatementError, home_of, parse, render
+from tolerant.sql.homes import pair_of, tables_of
+from tolerant.sql.subscriptions import subscription_row
+from tolerant.transport.subscriptions import subscription_batches
+
+KINDS = [("matched", "turned"), ("near", "close")]
+"""Templates that share a pipeline when they have shards: by the product, and by subscriptions."""
+
+
+def spread(name, shards):
+    return parse(f"{render(QUERIES[name])} WITH (shards = {shards})")
+
+
+class SpreadJoins(JoinShop):
+    """Supply and demand with queries of one kind."""
+
+    def __init__(self, names, shards):
+        self.names = names
+        queries = [spread(name, shards) for name in names]
+        self.spread = pair_of(home_of(queries[0].select), TABLES, queries[0].select)
+        PairShop.__init__(self, *queries, tables=TABLES)
+        self.topics[-1] = f"subscriptions.{self.spread.name}"
+
+    def born(self):
+        return SeveralShards(self.spread, PairShard)
+
+    def join(self, name, values, kind="SUBSCRIBE"):
+        statement = parse(f"{kind} {name}({', '.join(map(str, values))})")
+        self.log.append(self.topics[-1], subscription_row(statement, QUERIES[name], TABLES))
+        send(self.log, statement)
+
+    def join_all(self):
+        for name in self.names:
+            for values in PARAMETERS[name]:
+                if values:
+                    self.join(name, values)
+
+    def said(self):
+        """All that was said: who gained or lost which row, and when."""
+        return sorted(
+            (name, one, row["at"], row["kind"], str({k: v for k, v in row.items() if k.startswith("row.")}))
+            for name in self.names
+            for row in self.rows(f"answers.{name}")
+            for one in row["subscriptions"]
+        )
+
+
+class SpreadHolder(Holder):
+    """Holds rows by all their columns: shards are heard one after the other."""
+
+    def take(self, changes):
+        for change in changes:
+            key = tuple(change.row.items())
+            assert (key in self.held) == (change.kind == "delete")
+            if change.kind == "insert":
+                self.held[key] = change.row
+            else:
+                del self.held[key]
+            self.position = change.position or self.position
+
+    def check(self, rows):
+        self.take(drain(self.one))
+        self.compare(rows)
+
+    def compare(self, rows):
+        expected = {tuple(row.items()) for row in results(self.name, self.values, rows).values()}
+        assert self.held.keys() == expected, (self.name, self.values)
+
+
+@pytest.mark.parametrize("names", KINDS)
+@settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(first=st.lists(STEPS, max_size=8), steps=st.lists(STEPS, max_size=25), shards=st.integers(2, 3))
+def test_shards_say_together_what_one_would(names, first, steps, shards):
+    one, several, rows = SpreadJoins(names, 1), SpreadJoins(names, shards), {"supply": {}, "demand": {}}
+    for step in first:
+        play(several, rows, step)
+        play(one, {"supply": {}, "demand": {}}, step)
+    for shop in (one, several):
+        shop.join_all()
+        shop.tick()
+    holders = [SpreadHolder(several, name, values) for name in names for values in PARAMETERS[name]]
+    for step in steps:
+        if step[0] == "check":
+            several.tick()
+            one.tick()
+            for holder in holders:
+                holder.check(rows)
+        play(several, rows, step)
+        if step[0] in ("put", "drop", "tick"):  # the batches of one are others, and nothing stops it
+            play(one, {"supply": {}, "demand": {}}, step if step[0] != "tick" else ("tick", None))
+    for shop in (one, several):
+        shop.tick()
+    for holder in holders:
+        holder.check(rows)
+    assert several.said() == one.said()
+    again = several.born()
+    again.restore(several.shard.snapshot(), [])
+    assert again.snapshot() == several.shard.snapshot()
+    anew, said = several.born(), []
+    for entry in several.log.read(several.topics):
+        said += anew.apply([entry])[0]
+    for name in names:
+        before = sorted(entry.payload for entry in several.log.read(f"answers.{name}"))
+        assert sorted(o.payload for o in said if o.topic == f"answers.{name}") == before
+
+
+@pytest.mark.parametrize(("name", "seed"), [("matched", 0), ("near", 1)])
+def test_one_who_dies_and_resumes_hears_every_change_once(name, seed):
+    names = next(names for names in KINDS if name in names)
+    chance, shop, rows = random.Random(seed), SpreadJoins(names, 3), {"supply": {}, "demand": {}}
+    shop.join_all()
+    for key in range(3):
+        play(shop, rows, ("put", chance.choice(["supply", "demand"]), key, "p", 1, 0.1))
+    shop.tick()
+    values = PARAMETERS[name][0]
+    holder = SpreadHolder(shop, name, values)
+    place = holder.position or holder.one.position
+    for _ in range(50):
+        kind = chance.choice(["put", "put", "put", "drop", "tick", "listen", "anew"])
+        table = chance.choice(["supply", "demand"])
+        if kind == "listen":
+            changes = drain(shop.listen(name, values, str(place)))
+            dealt = changes[: chance.randint(0, len(changes))]
+            holder.take(dealt)
+            place = dealt[-1].position if dealt else place
+        elif kind == "anew":  # another pipeline says everything again
+            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])[0]
+            shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic.startswith("answers.")])
+        elif kind == "tick":
+            shop.tick()
+        elif kind == "drop":
+            play(shop, rows, ("drop", table, chance.randrange(5)))
+        else:
+            play(shop, rows, ("put", table, chance.randrange(5), chance.choice("pqrst"), chance.randint(0, 3), 0.1))
+    shop.tick()
+    holder.take(drain(shop.listen(name, values, str(place))))
+    holder.compare(rows)
+
+
+def test_rows_are_where_they_are_joined_and_nothing_is_said_twice():
+    shop, rows = SpreadJoins(("matched", "turned"), 3), {"supply": {}, "demand": {}}
+    shop.join_all()
+    for key in range(40):
+        play(shop, rows, ("put", "supply", key, chr(97 + key % 13), 1, 0.0))
+        play(shop, rows, ("put", "demand", key, chr(97 + key % 13), 1, 0.0))
+    shop.log.append_packed([("changes.supply", b"rubbish")])
+    for _ in range(12):
+        shop.tick()
+    sizes = [[len(side.relation) for side in shard._sides] for shard in shop.shard.shards]
+    assert np.sum(sizes, 0).tolist() == [40, 40]
+    assert np.min(sizes) > 0
+    play(shop, rows, ("put", "supply", 0, "z", 1, 0.0))  # perhaps elsewhere
+    play(shop, rows, ("drop", "demand", 1))
+    for _ in range(12):
+        shop.tick()
+    assert sum(len(side.relation) for shard in shop.shard.shards for side in shard._sides) == 79
+    assert len(shop.rows(f"dead.{shop.spread.name}")) == 1
+    assert len(shop.rows("replies")) == 7  # two queries, five subscriptions
+    found = table_figures(shop.log, shop.spread.name)
+    assert found["rows"] == 79
+    assert found["results"] == sum(len(shop.rows(f"answers.{name}")) for name in shop.names)
+    assert found["figures"]["matched"]["groups"] == 1
+    assert found["figures"]["matched"]["rows"] == 83
+
+
+def test_bands_are_spread_in_stretches_and_stay_where_they_are():
+    shop, chance = SpreadJoins(("near", "close"), 3), np.random.default_rng(3)
+    types = {"low": "DOUBLE", "high": "DOUBLE"}
+    lows = chance.uniform(-50, 50, 900)
+    highs = lows + chance.exponential(2, 900)
+
+    def subscribe(chosen, kind="subscribe"):
+        for batch in subscription_batches(
+            "near", types, {"low": pa.array(lows[chosen]), "high": pa.array(highs[chosen])}, kind
+        ):
+            shop.log.append(shop.topics[-1], batch)
+        shop.tick()
+
+    def owned():
+        held = [shard._queries["near"].subscriptions for shard in shop.shard.shards]
+        return [set(one.ids()[one.columns()["@own"]].tolist()) for one in held]
+
+    subscribe(slice(0, 300))
+    first = owned()
+    assert [len(part) for part in first] == [100, 100, 100]
+    groups = [shard._queries["near"].figures()["groups"] for shard in shop.shard.shards]
+    assert sum(groups) <= len(stabbing_partition(lows[:300], highs[:300])[1]) + 2
+    subscribe(slice(200, 900))
+    then = owned()
+    assert all(before <= after for before, after in zip(first, then, strict=True))
+    assert sum(map(len, then)) == 900 == len(set.union(*then))
+    assert min(map(len, then)) > 250
+    subscribe(slice(0, 450), "unsubscribe")
+    left = owned()
+    assert sum(map(len, left)) == 450
+    shop.restart()
+    assert owned() == left
+    shop.tables["supply"].insert(id=1, product="p", a=1.0, b=0.0)
+    shop.tables["demand"].insert(id=1, product="p", c=1.0, b=5.0)
+    for _ in range(12):
+        shop.tick()
+    told = [one for row in shop.rows("answers.near") for one in row["subscriptions"]]
+    assert len(told) == len(set(told)) == sum((lows[450:] <= 5) & (highs[450:] >= 5))
+    found = table_figures(shop.log, shop.spread.name)
+    assert (found["rows"], found["subscriptions"]["near"], found["figures"]["near"]["rows"]) == (2, 450, 2)
+
+
+@given(sizes=st.lists(st.integers(1, 40), max_size=8), shards=st.integers(2, 5), seed=st.integers(0, 9))
+def test_every_band_has_one_shard(sizes, shards, seed):
+    chance, held = np.random.default_rng(seed), np.zeros(0)
+    parts = [Stretches(Part(shard, shards)) for shard in range(shards)]
+    for size in sizes:
+        lows = np.where(chance.random(size) < 0.1, -np.inf, chance.integers(0, 30, size))
+        assert (np.sum([part.place(held, lows) for part in parts], 0) == 1).all()
+        parts = [Stretches(Part(shard, shards), part.state()) for shard, part in enumerate(parts)]
+        held = np.concatenate([held, lows])
+
+
+def test_queries_with_shards_have_homes_of_their_own():
+    homes = {name: home_of(spread(name, 4).select) for name in QUERIES}
+    assert homes["matched"] == homes["turned"] != homes["near"] == homes["close"] == "demand+supply@4.bands"
+    assert homes["matched"].startswith("demand+supply@4.")
+    assert tables_of(homes["matched"]) == tables_of(homes["near"]) == ("demand", "supply")
+    assert home_of(spread("near", 1).select) == "demand+supply"
+    assert parse(render(spread("matched", 4))) == spread("matched", 4)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_options_are_checked(name):
+    for option, message in (("shards = 0", "from 1 to 64"), ("shrink = 1", "there is no option shrink")):
+        with pytest.raises(StatementError, match=message):
+            parse(f"{render(QUERIES[name])} WITH ({option})")
