@@ -5,7 +5,8 @@ The queries of `specs/5-joins.md` §5: a ranges that hold a tenth of the rows, c
 in each table, but 1,000 values of b instead of 100 (so 100 partners a row): with 1,000 partners the other job takes
 minutes for a hundred rows. Each batch replaces as many rows of both tables. Both jobs read the same entries of the same
 log, batch by batch, after one to warm up; ours also writes the result rows into the log, the other (`joins_plain.py`,
-in the better of two orders of its joins) only counts them. What they find is compared.
+in the better of two orders of its joins) only counts them. What they find is compared. Band joins are measured in the
+same way by `joins_bands_on_spark.py`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from joins_loads import DOMAIN, SelectLoad, select_load
+from joins_loads import DOMAIN, select_load
 from million_subscriptions import Sampler
 from side_by_side import Figure, arguments, report
 from tolerant.client import missing, read, send, send_subscription
@@ -40,34 +41,48 @@ from tolerant.transport.subscriptions import subscription_ids
 VALUES = 1_000
 """Different values of b."""
 
-PARAMETERS = ("a1", "a2", "c1", "c2")
 TABLES = {
     "r": parse("CREATE TABLE r (id BIGINT, b DOUBLE, a DOUBLE) KEY (id)"),
     "s": parse("CREATE TABLE s (id BIGINT, b DOUBLE, c DOUBLE) KEY (id)"),
 }
-QUERY = (
-    "CREATE QUERY matched(a1, a2, c1, c2) AS SELECT * FROM r JOIN s ON r.b = s.b"
-    " WHERE r.a BETWEEN a1 AND a2 AND s.c BETWEEN c1 AND c2;"
-)
+MATCHED = "SELECT * FROM r JOIN s ON r.b = s.b WHERE r.a BETWEEN a1 AND a2 AND s.c BETWEEN c1 AND c2"
 Told = dict[str, tuple[int, int]]
 """Results by sign: how many, and their checksum."""
 
 
+class Template(NamedTuple):
+    """A join with its subscriptions. `values`: how many different values of b there are; None: any number. `orders`:
+    those of the plain job, the best first.
+    """
+
+    select: str
+    parameters: dict[str, np.ndarray]
+    values: int | None
+    orders: tuple[str, ...]
+
+
 def main() -> None:
     quick = arguments(__doc__ or "").quick
-    queries, held, changed, batches = (10_000, 10_000, 100, 2) if quick else (100_000, 100_000, 100, 2)
-    load = select_load(queries, held, 0)
+    queries = 10_000 if quick else 100_000
+    ranges = dict(zip(("a1", "a2", "c1", "c2"), select_load(queries, queries, 0).ranges, strict=True))
+    measure("joins-on-spark", Template(MATCHED, ranges, VALUES, ("queries", "tables")), quick)
+
+
+def measure(name: str, template: Template, quick: bool) -> None:
+    """Run both jobs and report."""
+    queries = held = 10_000 if quick else 100_000
+    changed, batches = 100, 2
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), load, held)
+        bench = Bench(Path(folder), template, held)
         ours = bench.tolerant(changed, batches)
         told = bench.told()
         # The order that is worse in small takes ten times as long at full size.
-        plain = {order: bench.plain(order, batches) for order in (("queries", "tables") if quick else ("queries",))}
+        plain = {order: bench.plain(order, batches) for order in template.orders[: None if quick else 1]}
         larger = bench.tolerant(10 * changed, batches)
     work = 2 * changed
     theirs = min(statistics.median(seconds for seconds, _ in done) for done in plain.values())
     mine = statistics.median(ours.seconds)
-    equal = [found for _, found in plain["queries"]] == [list_of(found) for found in told[-batches:]]
+    equal = [found for _, found in plain[template.orders[0]]] == [list_of(found) for found in told[-batches:]]
     results = sum(n for found in told[-batches:] for n, _ in found.values()) / (batches * work)
     figures = [
         Figure("subscriptions in force after", ours.subscribed, "s"),
@@ -82,7 +97,7 @@ def main() -> None:
         Figure("the same with small batches", ours.peak / 1e6, "MB"),
     ]
     inputs = {"subscriptions": queries, "rows a table": held, "rows changed a batch": work, "batches": batches}
-    sys.exit(0 if report("joins-on-spark", inputs, figures) else 1)
+    sys.exit(0 if report(name, inputs, figures) else 1)
 
 
 def list_of(found: Told) -> dict[str, list[int]]:
@@ -103,16 +118,17 @@ class Ours:
 class Bench:
     """A log with two tables and the subscriptions, and the jobs that read it."""
 
-    def __init__(self, folder: Path, load: SelectLoad, held: int) -> None:
-        self._folder, self._load, self._held = folder, load, held
+    def __init__(self, folder: Path, template: Template, held: int) -> None:
+        self._folder, self._template, self._held = folder, template, held
         self._log: Log = open_log(f"sqlite:///{folder}/log.db")
         self._now, self._sequence = 1_000_000_000 * SECOND, 1
         self._rng = np.random.default_rng(1)
         for table in TABLES.values():
             send(self._log, table)
-        columns = dict(zip(PARAMETERS, load.ranges, strict=True))
+        columns = template.parameters
         pq.write_table(pa.table(columns), folder / "subs.parquet")
-        pq.write_table(pa.table({"n": np.arange(len(load.ranges[0])), **columns}), folder / "queries.parquet")
+        numbers = np.arange(len(next(iter(columns.values()))))
+        pq.write_table(pa.table({"n": numbers, **columns}), folder / "queries.parquet")
 
     def tolerant(self, changed: int, batches: int) -> Ours:
         """Our pipeline: the tables, the query and its subscriptions if they are not there, then batches of changes, one
@@ -144,7 +160,8 @@ class Bench:
         self._append({name: self._rows(name, np.arange(self._held), insert_batch) for name in "rs"})
         self._settle(query)
         begin = time.perf_counter()
-        for statement in missing(self._log, read(self._log, QUERY)):
+        query_text = f"CREATE QUERY matched({', '.join(self._template.parameters)}) AS {self._template.select};"
+        for statement in missing(self._log, read(self._log, query_text)):
             send(self._log, statement)
         (subscribe,) = read(self._log, "SUBSCRIBE matched FROM 'subs.parquet'")
         send_subscription(self._log, subscribe, self._folder)  # type: ignore[arg-type]
@@ -153,8 +170,7 @@ class Bench:
 
     def told(self) -> list[Told]:
         """What our result rows come to, batch by batch, with the plain job's checksum."""
-        types = [pa.array(column) for column in self._load.ranges]
-        ids = subscription_ids(dict(zip(PARAMETERS, types, strict=True)))
+        ids = subscription_ids({name: pa.array(column) for name, column in self._template.parameters.items()})
         order = np.argsort(ids)
         found = []
         for entry in self._log.read("answers.matched"):
@@ -182,10 +198,10 @@ class Bench:
     def _rows(self, name: str, keys: Any, kind: Any) -> pa.RecordBatch:
         """Rows of a table with these keys, as its feeder would say them."""
         n, table, rng = len(keys), _table(name), self._rng
-        own = {"r": "a", "s": "c"}[name]
+        own, different = {"r": "a", "s": "c"}[name], self._template.values
         values = {
             "id": pa.array(keys),
-            "b": pa.array(rng.integers(0, VALUES, n).astype(float)),
+            "b": pa.array(rng.integers(0, different, n).astype(float) if different else rng.uniform(0, DOMAIN, n)),
             own: pa.array(rng.uniform(0, DOMAIN, n)),
         }
         first, self._sequence = self._sequence, self._sequence + 2 * n
