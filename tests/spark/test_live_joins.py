@@ -36,7 +36,7 @@ class SpreadHearer(SpreadHolder):
 
     def __init__(self, live: Live, name: str) -> None:
         given = dict(zip(QUERIES[name].parameters, ASKED[name], strict=True))
-        self.name, self.values, self.held = name, ASKED[name], {}
+        self.name, self.values, self.held, self.position = name, ASKED[name], {}, None
         self.one = Client(live.log).subscribe(name, timeout=120, **given)
         self.take(self.one.ready())
 
@@ -124,7 +124,7 @@ def test_result_rows_reach_their_subscribers_through_a_kill(live: Live) -> None:
 def test_two_shards_tell_everything_once_through_a_kill(tmp_path: Path) -> None:
     chance, rows = random.Random(8), {"supply": {}, "demand": {}}
     queries = {name: spread(name, 2) for name in SPREAD}
-    live = Live(tmp_path, "".join(f"{render(one)};\n" for one in (*TABLES, *queries.values())), stream="")
+    live = Live(tmp_path, "".join(f"{render(one)};\n" for one in (*TABLES, *queries.values())), stream="", patience=240)
     try:
         live.run()
         for query in queries.values():
