@@ -68,13 +68,15 @@ class Hearer:
                 assert self.held.pop(key) == change.row
 
 
-def play_at_random(chance: random.Random, tables: dict[str, Table], rows: dict, count: int) -> None:
+def play_at_random(
+    chance: random.Random, tables: dict[str, Table], rows: dict, count: int, products: str = "pq"
+) -> None:
     for _ in range(count):
         name, key = chance.choice(["supply", "demand"]), chance.randrange(6)
         if chance.random() < 0.7:
             rows[name][key] = {
                 "id": key,
-                "product": chance.choice("pq"),
+                "product": chance.choice(products),
                 "a" if name == "supply" else "c": float(chance.randint(0, 3)),
                 "b": chance.choice([0.0, 0.1, 0.3, 1.0, 1.3]),
             }
@@ -133,11 +135,11 @@ def test_two_shards_tell_everything_once_through_a_kill(tmp_path: Path) -> None:
         heard = [SpreadHearer(live, name) for name in SPREAD]
         with Table("supply", live.uri, "shop") as supply, Table("demand", live.uri, "shop") as demand:
             tables = {"supply": supply, "demand": demand}
-            play_at_random(chance, tables, rows, 40)
+            play_at_random(chance, tables, rows, 40, "pqrstu")
             live.kill(live.runs[-1])
-            play_at_random(chance, tables, rows, 20)
+            play_at_random(chance, tables, rows, 20, "pqrstu")
             live.run()
-            play_at_random(chance, tables, rows, 40)
+            play_at_random(chance, tables, rows, 40, "pqrstu")
         for hearer in heard:
             live.wait(lambda hearer=hearer: hearer.is_right(rows), f"the result rows of {hearer.name}")
         late = SpreadHearer(live, "matched")  # what it begins with is the join of what both shards hold
