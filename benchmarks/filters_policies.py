@@ -26,8 +26,8 @@ from tolerant.kernels.compiled import compiled
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace, random_walk
 
-UPDATE, PREDICTION, GRANT = 16, 60, 24
-"""Bytes: a value and its time; a level, slope, time and report; a width and its version."""
+UPDATE, PREDICTION, REPORT, GRANT = 16, 24, 44, 24
+"""Bytes: a value and its time; a level, slope and time; a report; a width and its version."""
 DELTAS = (2.0, 8.0, 30.0)
 
 
@@ -87,7 +87,8 @@ def on_recorded(trace: Trace, queries: list[Aggregate], warmup: int) -> dict[str
 
 
 def sent_bytes(run: Run, policy: str) -> float:
-    return run.updates * (PREDICTION if policy == "predictive" else UPDATE) + run.grants * GRANT
+    update = PREDICTION if policy == "predictive" else UPDATE
+    return run.updates * update + run.reports * REPORT + run.grants * GRANT
 
 
 def recorded_figures(ticks: int, warmup: int, draws: int, judged: bool) -> list[Figure]:

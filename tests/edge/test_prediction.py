@@ -62,15 +62,24 @@ def test_readings_just_after_a_tick_are_taken_to_be_of_the_tick():
     assert core.nearest(3_030) == 3_030  # the tick has passed
 
 
-def test_an_update_carries_what_other_widths_would_have_sent():
+def test_an_update_carries_what_other_widths_would_have_sent_when_that_is_news():
     core = SourceCore("here", 1, OPTIONS)
     core.grant([granted("a", 1.0, 1, unit=4.0)], 1)
     handle = core.register(["a"])
     for tick in range(1, 60):
         core.offer(handle, np.array([float(tick % 7)]), 10 * tick)
-    report = np.frombuffer(sent(core)[-1]["report"], REPORT)[0]
+    told = [row["report"] for row in sent(core)]
+    assert told[0] is not None
+    assert told.count(None) > len(told) / 3
+    for tick in range(60, 1200):
+        core.offer(handle, np.array([float(tick % 7)]), 10 * tick)
+    again = [row for row in sent(core) if row["report"] is not None]
+    assert again  # now and then all the same
+    core.grant([granted("a", 1.0, 2, unit=4.0, confirm=True)], 10 * 1200)
+    (asked,) = [row for row in sent(core) if row["kind"] == "ack"]
+    report = np.frombuffer(asked["report"], REPORT)[0]
     assert report["unit"] == 4.0
-    assert 50 <= report["age"] <= 60
+    assert 1190 <= report["age"] <= 1200
     codes = report["curves"].astype(int)
     assert (np.diff(codes[:18]) >= 0).all()  # a wider filter sends no more
     assert (np.diff(codes[18:]) >= 0).all()

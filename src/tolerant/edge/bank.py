@@ -138,9 +138,11 @@ class FilterBank:
             self.forecasts.observe(new, self.last[new])
             self.watched[new] = self.tick
 
-    def reports(self, handles: NDArray[np.int64]) -> NDArray[np.void] | None:
-        """What other widths would have sent, of type `REPORT`; None: nobody asks."""
-        return self.forecasts.reports(handles) if self.forecasts else None
+    def reports(self, handles: NDArray[np.int64], *, whole: bool) -> NDArray[np.void] | None:
+        """What other widths would have sent, of type `REPORT`; zeros where that is no news, unless `whole`; None:
+        nobody asks.
+        """
+        return self.forecasts.reports(handles, whole=whole) if self.forecasts else None
 
     def begin(self, handles: NDArray[np.int64], passed: int) -> None:
         """From now on these items have a value; `passed`: the boundaries passed so far."""

@@ -311,7 +311,7 @@ class SourceCore:
                 bank.level[handles],
                 bank.version[handles],
                 bank.slope[handles],
-                bank.reports(handles),
+                bank.reports(handles, whole=kind != "update"),
             )
             bank.far[handles] = 0
             self._said = at

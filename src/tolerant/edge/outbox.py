@@ -82,5 +82,8 @@ def _reports(rows: list[_Rows]) -> list[bytes | None] | None:
         return None
     found: list[bytes | None] = []
     for row in rows:
-        found += [None] * len(row.handles) if row.reports is None else [one.tobytes() for one in row.reports]
+        if row.reports is None:
+            found += [None] * len(row.handles)
+        else:
+            found += [one.tobytes() if one["unit"] > 0 else None for one in row.reports]
     return found

@@ -107,3 +107,6 @@ def _note(item: int, row: int, filters: Filters, items: Items) -> None:
         items.curves[item] = filters.curves[row]
         items.unit[item], items.age[item] = filters.unit[row], filters.age[row]
         items.reported[item] = filters.since[row]
+    elif items.unit[item] > 0.0:  # as it was told last
+        items.age[item] += max(filters.since[row] - items.reported[item], 0)
+        items.reported[item] = filters.since[row]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.filters.curves import write_report
+from tolerant.filters.curves import is_news, write_report
 from tolerant.filters.ladder import Ladder, begin, ladder, observe, propose
 from tolerant.filters.reports import REPORT
-from tolerant.filters.state import Bytes, Floats, Integers
+from tolerant.filters.state import CURVES, Bytes, Flags, Floats, Integers
 from tolerant.kernels.compiled import compiled
 
 _AGAIN = 2.0
 """A ladder is begun anew when its item's uniform width has changed by more than this factor."""
+
+_AT_LEAST = 1000
+"""Ticks after which an update has a report all the same: who listens may not have heard the last one."""
 
 
 class Forecasts:
@@ -20,6 +23,8 @@ class Forecasts:
 
     def __init__(self) -> None:
         self._ladder = ladder(0)
+        self._told = np.zeros((0, CURVES), np.uint8)
+        self._told_at = np.zeros(0, np.int64)  # the ladder's age at the last report; −1: there was none
 
     def make_room(self, items: int) -> None:
         """Have ladders for so many items."""
@@ -30,16 +35,20 @@ class Forecasts:
                 if name != "keep":
                     new[:have] = old
             self._ladder = fresh
+            room = len(fresh.unit) - have
+            self._told = np.concatenate([self._told, np.zeros((room, CURVES), np.uint8)])
+            self._told_at = np.concatenate([self._told_at, np.full(room, -1)])
 
     def begin(self, handles: Integers, units: Floats, values: Floats) -> None:
         """Watch these items, whose uniform widths are `units` (0: not known yet), from these values on."""
+        self._told_at[handles] = -1
         _begin_many(self._ladder, handles, units, values)
 
     def retune(self, handles: Integers, units: Floats, values: Floats) -> None:
         """These items' uniform widths are `units` now; begin anew where that makes the old ladder useless."""
         old = self._ladder.unit[handles]
         stale = (units > 0) & ((old == 0) | (units > _AGAIN * old) | (units < old / _AGAIN))
-        _begin_many(self._ladder, handles[stale], units[stale], values[stale])
+        self.begin(handles[stale], units[stale], values[stale])
 
     def observe(self, handles: Integers, values: Floats) -> None:
         """A tick passes with these items at these values."""
@@ -51,12 +60,17 @@ class Forecasts:
         _propose_many(self._ladder, handles, values, widths, offs, levels, slopes)
         return levels, slopes
 
-    def reports(self, handles: Integers) -> NDArray[np.void]:
-        """What other widths would have sent, as rows of type `REPORT`."""
+    def reports(self, handles: Integers, *, whole: bool = False) -> NDArray[np.void]:
+        """What other widths would have sent, as rows of type `REPORT`: zeros where that is no news, unless `whole`."""
         found = np.zeros(len(handles), REPORT)
-        curves = np.zeros((len(handles), found["curves"].shape[1]), np.uint8)
-        _report_many(self._ladder, handles, curves)
-        found["unit"], found["age"], found["curves"] = self._ladder.unit[handles], self._ladder.age[handles], curves
+        curves, news = np.zeros((len(handles), CURVES), np.uint8), np.ones(len(handles), np.bool_)
+        _report_many(self._ladder, handles, self._told, curves, news)
+        age, told_at = self._ladder.age[handles], self._told_at[handles]
+        says = np.flatnonzero(news | (told_at < 0) | (age - told_at >= _AT_LEAST) | whole)
+        spoken = handles[says]
+        self._told[spoken], self._told_at[spoken] = curves[says], age[says]
+        for name, column in (("unit", self._ladder.unit[spoken]), ("age", age[says]), ("curves", curves[says])):
+            found[name][says] = column
         return found
 
 
@@ -81,6 +95,7 @@ def _propose_many(
 
 
 @compiled
-def _report_many(shadows: Ladder, handles: Integers, out: Bytes) -> None:
+def _report_many(shadows: Ladder, handles: Integers, told: Bytes, out: Bytes, news: Flags) -> None:
     for k in range(handles.size):
         write_report(shadows, handles[k], out[k])
+        news[k] = is_news(out[k], told[handles[k]])

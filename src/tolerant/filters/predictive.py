@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tolerant.filters.audit import Promises, Spread, spread_out, violations_at
-from tolerant.filters.curves import REPORT, Report, read_report, write_report
+from tolerant.filters.curves import REPORT, Report, is_news, read_report, write_report
 from tolerant.filters.ladder import Ladder, begin, observe, propose
 from tolerant.filters.plans import Plan, best_plan
 from tolerant.filters.prices import Known, Market
 from tolerant.filters.rows import RowArrays
-from tolerant.filters.state import Floats, Integers
+from tolerant.filters.state import Bytes, Floats, Integers
 from tolerant.kernels.compiled import compiled
 
 
@@ -25,21 +25,25 @@ class Ends(NamedTuple):
     width: Floats
     pending: Floats  # a growth that begins at the next tick; NaN: none
     report: Report  # room for the report of the update being sent
+    told: Bytes  # the last report of each item
 
 
 class Counted(NamedTuple):
-    """Messages by item from the tick `warmup` on, and the cost of every update, by item."""
+    """Messages by item from the tick `warmup` on, and how many updates had a report; the cost of every update."""
 
     warmup: int
     updates: Integers
     grants: Integers
+    reports: Integers
     received: Floats
 
 
 def ends_of(widths: Floats) -> Ends:
     """Filters of these widths, which the replay changes, before their first reading."""
     n = len(widths)
-    return Ends(np.zeros(n), np.zeros(n), np.zeros(n, np.int64), widths, np.full(n, np.nan), np.zeros(REPORT, np.uint8))
+    level, slope, pending = np.zeros(n), np.zeros(n), np.full(n, np.nan)
+    report, told = np.zeros(REPORT, np.uint8), np.zeros((n, REPORT), np.uint8)
+    return Ends(level, slope, np.zeros(n, np.int64), widths, pending, report, told)
 
 
 @compiled
@@ -54,16 +58,16 @@ def replay_predictive(
     promises: Promises,
     period: int,
     warmup: int,
-) -> tuple[Integers, Integers, int]:
-    """Updates and grants by item, and violations; `first`: the tick of each item's first reading."""
+) -> tuple[Integers, Integers, int, int]:
+    """Updates and grants by item, violations, and reports; `first`: the tick of each item's first reading."""
     ticks, n = values.shape
-    counted = Counted(warmup, np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
+    counted = Counted(warmup, np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
     centres = np.empty((period, n))
     spread = Spread(np.empty(promises.fn.size), np.empty(promises.fn.size, np.bool_))
     last, spent, received, violations = 0, 0.0, 0.0, 0
     for item in range(n):
         if first[item] == 0:
-            _begin(values[0, item], 0, item, ends, shadows, known)
+            _begin(values[0, item], 0, item, ends, shadows, known, counted)
     for start in range(1, ticks, period):
         stop = min(start + period, ticks)
         _grow_pending(ends, known, counted, start)
@@ -81,7 +85,7 @@ def replay_predictive(
                 _tighten(plan, values[tick], tick, ends, shadows, known, centres[tick - start], counted)
         for tick in range(start, stop):
             violations += violations_at(promises, spread, tick, values[tick], centres[tick - start], held)
-    return counted.updates, counted.grants, violations
+    return counted.updates, counted.grants, violations, counted.reports.sum()
 
 
 @compiled
@@ -103,13 +107,13 @@ def _live(
         value = values[tick, item]
         if tick <= first:
             if tick == first:
-                _begin(value, tick, item, ends, shadows, known)
+                _begin(value, tick, item, ends, shadows, known, counted)
             centres[tick - start, item] = value
             continue
         observe(shadows, item, value)
         centre = ends.level[item] + ends.slope[item] * (tick - ends.since[item])
         if abs(value - centre) > reach:
-            _send(value, value - centre, tick, item, ends, shadows, known)
+            _send(value, value - centre, tick, item, ends, shadows, known, counted)
             centre = ends.level[item]
             counted.updates[item] += tick >= counted.warmup
             counted.received[item] += known.cost[item]
@@ -117,19 +121,24 @@ def _live(
 
 
 @compiled
-def _begin(value: float, tick: int, item: int, ends: Ends, shadows: Ladder, known: Known) -> None:
+def _begin(value: float, tick: int, item: int, ends: Ends, shadows: Ladder, known: Known, counted: Counted) -> None:
     """An item's first reading is its registration."""
     begin(shadows, item, known.unit[item] if known.unit[item] < np.inf else 0.0, value)
-    _send(value, 0.0, tick, item, ends, shadows, known)
+    _send(value, 0.0, tick, item, ends, shadows, known, counted)
 
 
 @compiled
-def _send(value: float, off: float, tick: int, item: int, ends: Ends, shadows: Ladder, known: Known) -> None:
-    """Send an update: a level, a slope, and a report of what other widths would have sent."""
+def _send(
+    value: float, off: float, tick: int, item: int, ends: Ends, shadows: Ladder, known: Known, counted: Counted
+) -> None:
+    """Send an update: a level, a slope, and, when it is news, a report of what other widths would have sent."""
     ends.level[item], ends.slope[item] = propose(shadows, item, value, ends.width[item], off)
     ends.since[item] = tick
     write_report(shadows, item, ends.report)
-    read_report(ends.report, known.life[item], known.now[item])
+    if is_news(ends.report, ends.told[item]):
+        ends.told[item] = ends.report
+        read_report(ends.report, known.life[item], known.now[item])
+        counted.reports[item] += tick >= counted.warmup
     known.reported[item] = tick
     known.age[item] = shadows.age[item]
 
@@ -150,7 +159,7 @@ def _tighten(
     for item in range(plan.width.size):
         if plan.width[item] < ends.width[item]:
             ends.width[item] = plan.width[item]
-            _send(values[item], 0.0, tick, item, ends, shadows, known)
+            _send(values[item], 0.0, tick, item, ends, shadows, known, counted)
             centres[item] = ends.level[item]
             known.narrowed[item] = tick
             counted.grants[item] += counts

@@ -33,6 +33,7 @@ class Run:
 
     updates, grants: messages from and to the sources. cost: Σ of the messages' costs. violations: broken promises, one
     per (tick, query). widths: float64[items] at the end, infinite for an unqueried item. *_by_item: int64[items].
+    reports: how many of the updates carried one ("predictive").
     """
 
     updates: int
@@ -42,6 +43,7 @@ class Run:
     widths: Floats
     updates_by_item: Integers
     grants_by_item: Integers
+    reports: int = 0
 
 
 def simulate(
@@ -84,10 +86,13 @@ def simulate(
     widths = _first_widths(policy, rows, values, charge)
     promises = promises_of(terms, first)
     if policy == "predictive":
-        updates, grants, violations = _predict(values, widths, rows, promises, charge, first, int(period), int(warmup))
+        updates, grants, violations, reports = _predict(
+            values, widths, rows, promises, charge, first, int(period), int(warmup)
+        )
         for query in asked:
             violations += _ask(values, query, first, int(warmup), updates, grants, widths)
     else:
+        reports = 0
         boundaries = int(period) if policy == "adaptive" else 0
         updates, grants, violations = _replay(
             values,
@@ -103,7 +108,7 @@ def simulate(
             int(share),
         )
     cost = float(charge @ (updates + grants))
-    return Run(int(updates.sum()), int(grants.sum()), cost, int(violations), widths, updates, grants)
+    return Run(int(updates.sum()), int(grants.sum()), cost, int(violations), widths, updates, grants, int(reports))
 
 
 def _first_widths(policy: str, rows: Rows, values: Floats, costs: Floats) -> Floats:
@@ -149,7 +154,7 @@ def _predict(
     first: Integers,
     period: int,
     warmup: int,
-) -> tuple[Integers, Integers, int]:
+) -> tuple[Integers, Integers, int, int]:
     n = len(widths)
     return replay_predictive(
         values, first, ends_of(widths), ladder(n), known_of(rows.uniform, costs), market(n), rows.arrays, promises,
