@@ -38,7 +38,7 @@ class Way:
 
     def __init__(self, joins: DeltaJoins, costs: list[Measured], limit: float, method: str) -> None:
         self.joins, self.limit = joins, limit
-        self.scheduler = Scheduler(costs, MARGIN * limit, method)
+        self.scheduler = Scheduler(costs, limit, method, margin=MARGIN)
         self.pushes, self.seconds, self.pulls = [0, 0], 0.0, []
         self.over: list[float] = []  # what each push took over what it was predicted to take
 

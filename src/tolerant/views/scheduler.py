@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,13 +28,19 @@ _RULES = {"naive": NAIVE, "online": HISTORY, "per-tick": PER_TICK}
 _METHODS = (*_RULES, "estimated", "forecast")
 _MOST_EXCESS = 10.0
 _FADING = 0.9
+_MEMORY = 0.05
+_SURE = 2.33
+"""Deviations within which 99 of 100 pushes stay, if the logarithms of what they take over what was predicted are
+normal.
+"""
 
 
 class Scheduler:
     """Which of a view's tables to push, tick by tick, so that pending work stays within `limit`.
 
     A function of the calls alone: the same calls in the same order get the same answers. The arguments are those of
-    `schedule`; "optimal" is not to be had, because it knows the future. What it says to push it takes as pushed:
+    `schedule`; "optimal" is not to be had, because it knows the future. `margin`: the share of the limit that pending
+    work is kept within at most. What it says to push it takes as pushed:
     whoever cannot do it starts again from an older `state`.
 
     >>> from tolerant.views import Linear
@@ -56,6 +63,7 @@ class Scheduler:
         window: int = WINDOW,
         memory: int | None = None,
         learn: float = 0.2,
+        margin: float = 1.0,
     ) -> None:
         self._costs = list(checked_costs(costs))
         self.limit = checked_number("limit", limit)
@@ -63,13 +71,16 @@ class Scheduler:
             raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
         if not 0 <= learn <= 1:
             raise ValueError(f"learn must be in [0, 1], got {learn!r}")
+        if not 0 < margin <= 1:
+            raise ValueError(f"margin must be above 0 and at most 1, got {margin!r}")
+        self.margin = margin
         self._options = Options(estimate, recompute, lead, window, memory)
         self._method, self._learn = method, learn
         self._curves = Curves(self._costs)
         n = len(self._costs)
         self.pending = np.zeros(n, np.int64)
         self._arrived, self._peak = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self._rate, self._excess = np.zeros(n), np.ones(n)
+        self._rate, self._excess, self._spread = np.zeros(n), np.ones(n), np.zeros(n)
         self._ticks, self._turn, self._spent = 0, 0, 0.0
         self._cycle: list[int] = []
         if method == "estimated":
@@ -83,8 +94,11 @@ class Scheduler:
 
     @property
     def working_limit(self) -> float:
-        """The limit that is kept: below the one promised for a while after a push that took longer than predicted."""
-        return self.limit / float(self._excess.max())
+        """The limit that is kept: the share `margin` of the one promised, and less where 99 of 100 pushes, as they have
+        spread about their predictions, would not stay within that; and for a while after a push that took longer.
+        """
+        sure = np.exp(_SURE * np.sqrt(self._spread))
+        return self.limit / min(_MOST_EXCESS, max(1 / self.margin, float(np.maximum(self._excess, sure).max())))
 
     @property
     def work(self) -> float:
@@ -118,7 +132,8 @@ class Scheduler:
         """Learn from a push that was made: `rows` changes of a table took `seconds`.
 
         A `Measured` cost is refitted, the newest timing weighing `learn`. A push that took longer than predicted
-        lowers the working limit by as much; pushes that keep to the prediction let it rise again.
+        lowers the working limit by as much, and pushes that spread about their predictions lower it by that spread;
+        those that keep to the prediction let it rise again.
         """
         if not 0 <= checked_count("table", table, 0) < len(self._costs):
             raise ValueError(f"table must be one of 0 … {len(self._costs) - 1}, got {table}")
@@ -128,6 +143,8 @@ class Scheduler:
         over = took / expected if expected > 0 else (1.0 if took == 0 else _MOST_EXCESS)
         held = 1 + _FADING * (self._excess[table] - 1)
         self._excess[table] = min(_MOST_EXCESS, max(1.0, over, held))
+        squared = math.log(min(_MOST_EXCESS, max(over, 1 / _MOST_EXCESS))) ** 2
+        self._spread[table] += _MEMORY * (squared - self._spread[table])
         if isinstance(cost, Measured) and self._learn > 0:
             self._costs[table] = cost.learned(size, took, self._learn)
             self._curves = Curves(self._costs)
@@ -173,6 +190,7 @@ class Scheduler:
             "peak": self._peak,
             "rate": self._rate,
             "excess": self._excess,
+            "spread": self._spread,
         }
         arrays = {name: array.copy() for name, array in arrays.items()}
         for table, cost in enumerate(self._costs):
@@ -183,7 +201,7 @@ class Scheduler:
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
         """Become what `state` said, bit for bit; made with the same arguments, it goes on giving the same answers."""
         self.pending, self._arrived, self._peak = (arrays[name].copy() for name in ("pending", "arrived", "peak"))
-        self._rate, self._excess = arrays["rate"].copy(), arrays["excess"].copy()
+        self._rate, self._excess, self._spread = (arrays[name].copy() for name in ("rate", "excess", "spread"))
         self._ticks, self._turn, self._spent = values
         for table, cost in enumerate(self._costs):
             if isinstance(cost, Measured):

@@ -21,7 +21,9 @@ from tolerant.views import Measured, Scheduler
 from tolerant.views.groups import Group, Key
 
 MARGIN = 0.9
-"""The share of the promised time that the scheduler keeps pending work within: the rest is for what no model knows."""
+"""The share of the promised time that the scheduler keeps pending work within at most, the rest being for what no model
+knows; where pushes spread more widely about what is predicted it is less.
+"""
 
 SIZES = (1, 100, 1000)
 """Rows whose push is timed when a view is made."""
@@ -102,7 +104,7 @@ class LiveView:
     def _keep_by(self, costs: list[Measured]) -> None:
         # Acting a tick early keeps the promise also for who asks while a push runs, where there is time for that.
         self.lead = int(MARGIN * self.within >= 2 * sum(cost.linear().setup for cost in costs))
-        self.scheduler = Scheduler(costs, MARGIN * self.within, lead=self.lead)
+        self.scheduler = Scheduler(costs, self.within, lead=self.lead, margin=MARGIN)
 
     def costs(self) -> list[dict[str, Any]]:
         """What is known of each table: changes pending, fitted cost, and whether it has outgrown the promise."""

@@ -363,7 +363,7 @@ class ViewPipeline:
         body = {
             "view": live.name,
             "within": live.within,
-            "limit": scheduler.limit,
+            "limit": scheduler.margin * scheduler.limit,
             "working_limit": scheduler.working_limit,
             "work": scheduler.work,
             "lead": live.lead,
