@@ -42,7 +42,7 @@ _FIRST = {
         UNION ALL
         SELECT t.sign, q.n, r.id AS r, t.id AS s FROM touched_s t JOIN r ON t.b = r.b AND r.sign = 0
           JOIN q ON t.c BETWEEN q.c1 AND q.c2 AND r.a BETWEEN q.a1 AND q.a2""",
-    # Bands: equal cells of a difference, or of b, let Spark join by hash. floor(x / w) never falls as x rises, so a
+    # Bands: equal cells of a difference let Spark join by hash. floor(x / w) never falls as x rises, so a
     # band that holds a difference reaches its cell, and only once.
     "bands": """
         SELECT /*+ BROADCAST(q) */ p.sign, q.n, p.r, p.s FROM (
@@ -52,19 +52,6 @@ _FIRST = {
           SELECT t.sign, r.id AS r, t.id AS s, t.b - r.b AS d FROM touched_s t CROSS JOIN r WHERE r.sign = 0
         ) p JOIN (SELECT n, low, high, explode(sequence(floor(low / {w}), floor(high / {w}))) AS cell FROM q) q
           ON q.cell = floor(p.d / {w}) AND p.d BETWEEN q.low AND q.high""".replace("{w}", "0.01"),
-    "bands-first": """
-        SELECT /*+ BROADCAST(s) */ t.sign, t.n, t.id AS r, s.id AS s FROM (
-          SELECT t.*, q.*, explode(sequence(floor((t.b + low - 1e-9) / {w}), floor((t.b + high + 1e-9) / {w}))) AS cell
-            FROM touched_r t CROSS JOIN q
-        ) t JOIN s ON floor(s.b / {w}) = t.cell AND s.b - t.b BETWEEN t.low AND t.high
-          AND (s.sign = 0 OR s.sign = t.sign)
-        UNION ALL
-        SELECT /*+ BROADCAST(r) */ t.sign, t.n, r.id AS r, t.id AS s FROM (
-          SELECT t.*, q.*, explode(sequence(floor((t.b - high - 1e-9) / {w}), floor((t.b - low + 1e-9) / {w}))) AS cell
-            FROM touched_s t CROSS JOIN q
-        ) t JOIN r ON floor(r.b / {w}) = t.cell AND t.b - r.b BETWEEN t.low AND t.high AND r.sign = 0""".replace(
-        "{w}", "0.01"
-    ),
 }
 
 
