@@ -19,9 +19,9 @@ Report = NDArray[np.uint8]
 REPORT = 2 * RUNGS
 """Bytes of a report: the rungs' rates over the item's life, then those of now."""
 
-NEWS = 8
-"""Codes: a report is worth its bytes when a rate in it is another by this much, a factor of two. Recorded and generated
-traces sent as many messages so, and a third of the reports."""
+NEWS = 4
+"""Codes: a report is worth its bytes when a rate in it is another by this much, half an octave. Recorded and generated
+traces sent as many messages so, and half of the reports."""
 _WORTH = 6.0
 """How many observed events an expectation is worth."""
 BEFORE = np.minimum(1.0, np.array([1.0, *(0.02 * 2.0 ** (9 - rung) for rung in range(1, RUNGS))]))
@@ -61,10 +61,10 @@ def write_report(shadows: Ladder, item: int, out: Report) -> None:
 @compiled
 def is_news(report: Report, told: Report) -> bool:
     """Whether a report says what the one told last did not."""
-    most = 0
+    different = 0
     for place in range(REPORT):
-        most = max(most, abs(np.int64(report[place]) - np.int64(told[place])))
-    return most >= NEWS
+        different += abs(int(report[place]) - int(told[place])) >= NEWS
+    return different > 0
 
 
 @compiled
