@@ -116,6 +116,7 @@ def test_soup_of_tokens(tokens, gap):
         ["CREATE QUERY q AS SELECT ", "CREATE STREAM s (", "CREATE QUERY q AS SELECT SUM(rate) FROM traffic "]
     ),
 )
+@example(["LATERAL", "STREAM"], "CREATE QUERY q AS SELECT SUM(rate) FROM traffic ")
 @RELAXED
 def test_a_good_beginning_and_then_soup(tokens, beginning):
     only_its_own_error(beginning + " ".join(tokens))

@@ -90,6 +90,8 @@ def _view(tree: exp.Query, clauses: Clauses, start: tuple[int, int]) -> Shape:
     for table in tables:
         if table.args.get("db") or not table.name:
             raise StatementError("expected the name of a table", found=table.sql("spark"), span=place(table) or start)
+        if table.args.get("laterals"):  # sqlglot does not write it as it read it
+            raise StatementError("a view has no LATERAL", found="LATERAL", expected="JOIN", span=place(table) or start)
     names = tuple(dict.fromkeys(table.name for table in tables))
     if not names:
         raise StatementError("a view is over tables, found none", expected="FROM and a table", span=start)
