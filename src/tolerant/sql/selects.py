@@ -85,13 +85,13 @@ def shape_of(
 
 
 def _view(tree: exp.Query, clauses: Clauses, start: tuple[int, int]) -> Shape:
+    if tree.find(exp.Lateral):  # which sqlglot does not always write as it was read
+        raise StatementError("a view has no LATERAL", found="LATERAL", expected="JOIN", span=start)
     own = {cte.alias for cte in tree.find_all(exp.CTE)}
     tables = [table for table in tree.find_all(exp.Table) if table.name not in own]
     for table in tables:
         if table.args.get("db") or not table.name:
             raise StatementError("expected the name of a table", found=table.sql("spark"), span=place(table) or start)
-        if table.args.get("laterals"):  # sqlglot does not write it as it read it
-            raise StatementError("a view has no LATERAL", found="LATERAL", expected="JOIN", span=place(table) or start)
     names = tuple(dict.fromkeys(table.name for table in tables))
     if not names:
         raise StatementError("a view is over tables, found none", expected="FROM and a table", span=start)
