@@ -24,7 +24,7 @@ from tolerant.sql import CreateQuery, CreateStream
 from tolerant.traces import Trace
 from tolerant.transport import Log, open_log
 
-AHEAD = 2
+AHEAD = 3
 """Boundaries that the sources may be ahead of the pipeline, so that grants reach them while they are of use."""
 _LOOK = 0.02  # seconds between two looks at the pipeline
 
