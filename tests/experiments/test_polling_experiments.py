@@ -109,7 +109,8 @@ def test_figures_9_and_10_are_judged_where_the_claim_is_made():
 
 def test_risk_is_judged_by_pulls_and_fidelity():
     def rows(share, fidelity):
-        methods = {"max": (100, 0.985), "risk": (100 * share, fidelity), "risk with forecast": (50, 0.99)}
+        methods = {"max": (100, 0.985), "risk": (100 * share, fidelity)}
+        methods |= {"risk, calibrated": (90, 0.99), "risk with forecast": (50, 0.99)}
         return [
             {"trace": t, "within": 2400, "fidelity": 0.98, "method": m, "pulls": p, "delivered": d, "worst": d}
             for t in ("walk", "momentum", "stock")
