@@ -98,17 +98,22 @@ def _view(tree: exp.Query, clauses: Clauses, start: tuple[int, int]) -> Shape:
     return Shape(names, clauses, sql=tree.sql("spark", comments=False), start=start)
 
 
+def written(part: str) -> str:
+    """A part of a select, by its name in sqlglot's tree, as people write it."""
+    plain = part.strip("_")
+    return _NAMES.get(plain, plain.upper().replace("_", " "))
+
+
 def _refuse_other_parts(node: exp.Expr, allowed: tuple[str, ...], start: tuple[int, int]) -> None:
     for name, value in node.args.items():
         if not value or name in allowed:
             continue
         part = value[0] if isinstance(value, list) else value
-        plain = name.strip("_")
-        written = _NAMES.get(plain, plain.upper().replace("_", " "))
+        word = written(name)
         at = place(part) if isinstance(part, exp.Expr) else None
         raise StatementError(
-            f"a standing query has no {written}",
-            found=written,
+            f"a standing query has no {word}",
+            found=word,
             expected="SELECT, FROM, JOIN, WHERE and GROUP BY",
             span=at or start,
         )

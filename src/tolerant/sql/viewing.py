@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
 from tolerant.sql.errors import NotAvailable, StatementError
+from tolerant.sql.selects import written
 from tolerant.sql.statements import CreateTable
 
 WEIGHT = "tolerant_weight"
@@ -34,7 +35,6 @@ _FUNCTIONS: dict[type[exp.Expr], Function] = {
 }
 _CHANGING = {"rand", "randn", "random", "uuid", "now", "shuffle", "monotonically_increasing_id", "current_timestamp"}
 _CHANGING |= {"current_date", "current_time", "current_user", "localtimestamp", "unix_timestamp", "curdate"}
-_WRITTEN = {"with": "WITH", "order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "laterals": "LATERAL VIEW"}
 
 Function = Literal["count", "sum", "avg", "min", "max"]
 
@@ -111,8 +111,7 @@ def _checked(tree: exp.Expr) -> exp.Select:
         raise _later(type(tree).__name__.upper(), type(tree).__name__.upper())
     for name, value in tree.args.items():
         if value and name not in _PARTS:
-            plain = name.strip("_")
-            word = _WRITTEN.get(plain, plain.upper().replace("_", " "))
+            word = written(name)
             raise _later(word, word.split()[0])
     for join in tree.args.get("joins") or []:
         word = str(join.args.get("side") or join.args.get("method") or "").upper()

@@ -78,10 +78,26 @@ class Rows:
         return cls(arrays["numbers"].copy(), columns)
 
 
-class KeptJoin:
-    """One query with `KEEP n ROWS`; it has no parameters, and who listens to it need not say so."""
+class ForAll:
+    """A query that has no parameters: who listens to it need not say so."""
 
     tally = "results"
+    query: CreateQuery
+
+    def __len__(self) -> int:
+        return 1
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Nobody has to subscribe.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self.query.name} has no parameters: whoever reads its answers hears all of it")
+
+
+class KeptJoin(ForAll):
+    """One query with `KEEP n ROWS`."""
 
     def __init__(
         self,
@@ -105,21 +121,10 @@ class KeptJoin:
         else:
             self._load(state)
 
-    def __len__(self) -> int:
-        return 1
-
     @property
     def held(self) -> int:
         """How many rows are kept, in all shards."""
         return len(self._keeper)
-
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Nobody has to subscribe.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self.query.name} has no parameters: whoever reads its answers hears all of it")
 
     def say(
         self, changes: tuple[Changes, Changes], steps: tuple[Integers, Integers]

@@ -21,7 +21,7 @@ from tolerant.relations import Changes
 from tolerant.relations.changes import DTYPES, empty_columns
 from tolerant.retention import Estimate, Lookups
 from tolerant.spark.kinds.codes import codes
-from tolerant.spark.kinds.kept import Arrays, Integers, Rows
+from tolerant.spark.kinds.kept import Arrays, ForAll, Integers, Rows
 from tolerant.spark.kinds.parts import ALONE, Part
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.kinds.retention import looked_up
@@ -49,13 +49,11 @@ def fetch_from(log: Log) -> Fetch:
     return fetch
 
 
-class LookedUp:
-    """One query that looks rows up; it has no parameters, and who listens to it need not say so.
+class LookedUp(ForAll):
+    """One query that looks rows up.
 
     That there is no row of some key is remembered as a row is.
     """
-
-    tally = "results"
 
     def __init__(
         self,
@@ -86,21 +84,10 @@ class LookedUp:
         else:
             self._load(state)
 
-    def __len__(self) -> int:
-        return 1
-
     @property
     def held(self) -> int:
         """How many rows are kept, in all shards."""
         return len(self._lookups)
-
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Nobody has to subscribe.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self.query.name} has no parameters: whoever reads its answers hears all of it")
 
     def say(
         self, changes: tuple[Changes, Changes], steps: tuple[Integers, Integers]
