@@ -176,7 +176,7 @@ class Bench:
         for entry in self._log.read("answers.matched"):
             batch = rows.unpack(entry.payload)
             lists = batch.column("subscriptions")
-            sizes = np.diff(lists.offsets.to_numpy())
+            sizes = lists.sizes.to_numpy()
             n = order[np.searchsorted(ids[order], lists.flatten().to_numpy())]
             r, s = (np.repeat(batch.column(f"row.{name}.id").to_numpy(), sizes) for name in "rs")
             appears = np.repeat(batch.column("kind").to_numpy(zero_copy_only=False) == "insert", sizes)

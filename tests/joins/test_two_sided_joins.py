@@ -133,6 +133,35 @@ def test_a_batch_tells_what_its_moments_would(queries, lives):
             }
 
 
+def listed(told):
+    """(query, r, s, moment, sign) of each, sorted: runs taken apart."""
+    sizes = told.stop - told.start
+    queries = [told.queries[a:b] for a, b in zip(told.start.tolist(), told.stop.tolist(), strict=True)]
+    columns = np.concatenate([np.zeros(0, np.int64), *queries]), *(np.repeat(column, sizes) for column in told[3:])
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(ranges, max_size=12), st.lists(ranges, max_size=3), st.lists(st.integers(0, 11), max_size=3), lives, lives
+)
+def test_runs_tell_what_is_told_one_by_one(first, more, gone, lives, later):
+    """Also when queries have come and gone in between, and whatever order they came in."""
+    joins = TwoSidedBandJoins(), TwoSidedBandJoins()
+    for one, order in zip(joins, (1, -1), strict=True):
+        one.add_many(np.arange(len(first))[::order], *np.array(first).reshape(-1, 2)[::order].T)
+    for turn, some in enumerate((lives, later)):
+        some = [(100 * turn + i, c, 5 if turn else g, v, of) for i, (of, c, g, v) in enumerate(some) if c < g]
+        changes = [touched([row[:4] for row in some if row[4] == side and row[1] >= 0], side, 0) for side in "rs"]
+        told, runs = joins[0].change(*changes), joins[1].change_runs(*changes)
+        assert listed(runs) == sorted(zip(*(column.tolist() for column in told), strict=True))
+        assert len(runs.queries) <= 2 * len(joins[1])
+        for one in joins:
+            one.add_many(np.arange(50, 50 + len(more) * (not turn)), *np.array(more * (not turn)).reshape(-1, 2).T)
+            for query in set(gone) & set(range(len(first))) if not turn else ():
+                one.remove(query)
+
+
 def results(bands, selects, held, moment):
     there = {side: {i: v for i, c, g, v in held[side] if c <= moment < g} for side in "rs"}
     return truth(bands, selects, there)

@@ -19,7 +19,7 @@ from tolerant.sql.homes import is_by_value, shards_of
 from tolerant.sql.statements import KeepJoinSelect
 from tolerant.transport import Log, Record, rows
 from tolerant.transport.deliveries import read_row, row_key, row_of, rows_topic
-from tolerant.transport.results import kept_schema, results_schema, results_topic
+from tolerant.transport.results import kept_schema, results_schema, results_topic, rows_naming
 
 if TYPE_CHECKING:
     from tolerant.joins import Touched
@@ -41,13 +41,10 @@ class ResultExtractor:
         """The result rows of a batch for the subscriptions that listen."""
         if not batch.schema.equals(self._schema):
             return  # of another query of this name, which was dropped
-        lists = batch.column("subscriptions")
-        named = lists.flatten().to_numpy()
-        of_row = np.repeat(np.arange(len(batch)), np.diff(lists.offsets.to_numpy()))
-        mine = np.flatnonzero(np.isin(named, np.fromiter(listeners, np.int64, len(listeners))))
-        chosen, back = np.unique(of_row[mine], return_inverse=True)
+        of_row, named = rows_naming(batch, listeners)
+        chosen, back = np.unique(of_row, return_inverse=True)
         records = batch.drop_columns(["subscriptions"]).take(pa.array(chosen)).to_pylist()
-        for number, row, place in zip(named[mine].tolist(), of_row[mine].tolist(), back.tolist(), strict=True):
+        for number, row, place in zip(named.tolist(), of_row.tolist(), back.tolist(), strict=True):
             yield listeners[number], Found(row, records[place]["step"], records[place])
 
 

@@ -21,7 +21,16 @@ from tolerant.joins.partition import stabbing_partition
 from tolerant.joins.rectangles import RectangleJoins
 from tolerant.joins.select import SelectJoins
 from tolerant.joins.statistics import Coverage, Frequencies
-from tolerant.joins.two_sided import BEFORE, NEVER, Changed, Told, Touched, TwoSidedBandJoins, TwoSidedSelectJoins
+from tolerant.joins.two_sided import (
+    BEFORE,
+    NEVER,
+    Changed,
+    Told,
+    ToldRuns,
+    Touched,
+    TwoSidedBandJoins,
+    TwoSidedSelectJoins,
+)
 
 __all__ = [
     "BEFORE",
@@ -40,6 +49,7 @@ __all__ = [
     "SelectJoins",
     "StabbingPartition",
     "Told",
+    "ToldRuns",
     "Touched",
     "TwoSidedBandJoins",
     "TwoSidedSelectJoins",

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from tolerant.joins import checks
 from tolerant.joins.arrays import Flags, Floats, Integers
 from tolerant.joins.band import BandJoins
+from tolerant.joins.band_lists import BandLists, band_lists, runs_of, shortened
 from tolerant.joins.select import SelectJoins
 from tolerant.joins.standing import Standing
 
@@ -48,6 +49,21 @@ class Told(NamedTuple):
     """Result rows that appear (sign 1) or are retracted (−1) at their moments: all [k]."""
 
     query: Integers
+    r: Integers
+    s: Integers
+    moment: Integers
+    sign: Integers
+
+
+class ToldRuns(NamedTuple):
+    """Pairs of rows that come together (sign 1) or part (−1) at their moments, with the queries that this is a result
+    row of, `queries[start:stop]`: all [k] but the queries. Runs may overlap; a pair may have several, and has a query
+    once.
+    """
+
+    queries: Integers
+    start: Integers
+    stop: Integers
     r: Integers
     s: Integers
     moment: Integers
@@ -90,19 +106,27 @@ class _TwoSided(ABC):
         Changes of one moment are one transaction: a row that goes at a moment and one that comes then never meet. It
         takes two probes, whatever the number of moments.
         """
+        self._arrive(r, s)
+        events, queries, partners, _ = self._over_s._probe_many(r.values, "auto")
+        first = _lives((queries, r.rows[events], partners), _spans(r, events), _found(s, partners)[0])
+        events, queries, partners, _ = self._over_r._probe_many(self._probe_of_s(s.values), "auto")
+        spans, is_touched = _found(r, partners)
+        rest = _lives((queries, partners, s.rows[events]), spans, _spans(s, events), ~is_touched)
+        self._leave(r, s)
+        return Told(*map(np.concatenate, zip(first, rest, strict=True)))
+
+    def _arrive(self, r: Touched, s: Touched) -> None:
+        """Check changes, and store the rows that come."""
         _check_touched("r", r, self._over_r)
         _check_touched("s", s, self._over_s)
         new_r, new_s = r.comes > BEFORE, s.comes > BEFORE
         self._over_r._rows.insert_many(r.rows[new_r], *self._stored_r(tuple(value[new_r] for value in r.values)))
         self._over_s._rows.insert_many(s.rows[new_s], *self._stored_s(tuple(value[new_s] for value in s.values)))
-        events, queries, partners, _ = self._over_s._probe_many(r.values, "auto")
-        first = _lives(queries, r.rows[events], partners, r.comes[events], r.goes[events], *_found(s, partners)[:2])
-        events, queries, partners, _ = self._over_r._probe_many(self._probe_of_s(s.values), "auto")
-        comes, goes, is_touched = _found(r, partners)
-        rest = _lives(queries, partners, s.rows[events], comes, goes, s.comes[events], s.goes[events], ~is_touched)
+
+    def _leave(self, r: Touched, s: Touched) -> None:
+        """Forget the rows that go."""
         self._over_r.delete_many(r.rows[r.goes < NEVER])
         self._over_s.delete_many(s.rows[s.goes < NEVER])
-        return Told(*map(np.concatenate, zip(first, rest, strict=True)))
 
     def store(self, r: Touched, s: Touched) -> None:
         """Rows that are there already: nothing is told of them. When they came and go is of no account."""
@@ -183,30 +207,36 @@ def _check_touched(name: str, touched: Touched, held: Standing[Any]) -> None:
         raise ValueError(f"{name}: a row must be there before exactly if it came BEFORE, got {int(wrong[0])}")
 
 
-def _found(touched: Touched, rows: Integers) -> tuple[Integers, Integers, Flags]:
+Spans = tuple[Integers, Integers]
+"""When rows come, and when they go."""
+
+
+def _spans(touched: Touched, events: Integers) -> Spans:
+    return touched.comes[events], touched.goes[events]
+
+
+def _found(touched: Touched, rows: Integers) -> tuple[Spans, Flags]:
     """When rows of a side come and go, and whether they are among those that do."""
     if not len(touched.rows):
-        return np.full(len(rows), BEFORE), np.full(len(rows), NEVER), np.zeros(len(rows), np.bool_)
+        return (np.full(len(rows), BEFORE), np.full(len(rows), NEVER)), np.zeros(len(rows), np.bool_)
     order = np.argsort(touched.rows)
     held = touched.rows[order]
     places = np.minimum(np.searchsorted(held, rows), len(held) - 1)
     is_touched = held[places] == rows
     comes = np.where(is_touched, touched.comes[order][places], BEFORE)
-    return comes, np.where(is_touched, touched.goes[order][places], NEVER), is_touched
+    return (comes, np.where(is_touched, touched.goes[order][places], NEVER)), is_touched
 
 
-def _lives(
-    queries: Integers, r: Integers, s: Integers, r_comes: Integers, r_goes: Integers, s_comes: Integers,
-    s_goes: Integers, chosen: Flags | None = None,
-) -> tuple[Integers, Integers, Integers, Integers, Integers]:  # fmt: skip
-    """What pairs tell of themselves: they are there while both their rows are."""
-    comes, goes = np.maximum(r_comes, s_comes), np.minimum(r_goes, s_goes)
+def _lives(carried: tuple[Integers, ...], r: Spans, s: Spans, chosen: Flags | None = None) -> tuple[Integers, ...]:
+    """What pairs tell of themselves: they are there while both their rows are. What is carried along, and behind it
+    moment and sign.
+    """
+    comes, goes = np.maximum(r[0], s[0]), np.minimum(r[1], s[1])
     live = comes < goes if chosen is None else (comes < goes) & chosen
     appear, vanish = live & (comes > BEFORE), live & (goes < NEVER)
     sign = np.repeat([1, -1], [np.count_nonzero(appear), np.count_nonzero(vanish)])
     moment = np.concatenate([comes[appear], goes[vanish]])
-    told = (np.concatenate([column[appear], column[vanish]]) for column in (queries, r, s))
-    return (*told, moment, sign)  # type: ignore[return-value]
+    return (*(np.concatenate([column[appear], column[vanish]]) for column in carried), moment, sign)
 
 
 class TwoSidedBandJoins(_TwoSided):
@@ -226,16 +256,62 @@ class TwoSidedBandJoins(_TwoSided):
     def __init__(self, alpha: float | None = None) -> None:
         self._over_s: BandJoins = BandJoins(alpha)
         self._over_r: BandJoins = BandJoins(alpha)
+        self._lists: BandLists | None = None  # of the queries that there are; None: they have changed
 
     def add_many(self, queries: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> None:
         """Add queries, all or none; `snapshot` gives the first answer of one."""
+        self._lists = None
         self._over_s.add_many(queries, lows, highs)
         self._over_r.add_many(queries, -np.asarray(highs, np.float64), -np.asarray(lows, np.float64))
 
     def add(self, query: int, low: float, high: float) -> None:
         """Add a query."""
+        self._lists = None
         self._over_s.add(query, low, high)
         self._over_r.add(query, -high, -low)
+
+    def remove(self, query: int) -> None:
+        """See `_TwoSided.remove`."""
+        self._lists = None
+        super().remove(query)
+
+    def remove_many(self, queries: ArrayLike) -> None:
+        """See `_TwoSided.remove_many`."""
+        self._lists = None
+        super().remove_many(queries)
+
+    def change_runs(self, r: Touched, s: Touched) -> ToldRuns:
+        """As `change`, with the queries of a pair of rows as runs: it takes time for the pairs, not for the queries
+        that each is for; and for all queries, when some have come or gone since the last time.
+
+        >>> joins = TwoSidedBandJoins()
+        >>> joins.add_many([1, 2, 3], [-1.0, 0.0, 0.5], [1.0, 2.0, 3.0])
+        >>> one, now, stays = np.array([7]), np.array([10]), np.array([NEVER])
+        >>> told = joins.change_runs(Touched(one, now, stays, (np.array([5.0]),)),
+        ...                          Touched(one, now, stays, (np.array([5.2]),)))
+        >>> told.queries[told.start[0]:told.stop[0]].tolist(), told.moment.tolist(), told.sign.tolist()
+        ([1, 2], [10], [1])
+        """
+        self._arrive(r, s)
+        if self._lists is None:
+            ids, ends = self._over_s._all()
+            self._lists = band_lists(ids, *np.ascontiguousarray(ends.T))
+        held = self._over_s._rows.order()
+        found = runs_of(held.b, r.values[0], self._lists)
+        partners = held.id[found.place]
+        carried = (found.start, found.stop, r.rows[found.event], partners)
+        first = _lives(carried, _spans(r, found.event), _found(s, partners)[0])
+        held = self._over_r._rows.order()
+        # fl(s − r) = fl(−r − −s): rows of R from the other end are stored rows of the same bands.
+        found = runs_of(np.ascontiguousarray(-held.b[::-1]), -s.values[0], self._lists)
+        partners = held.id[len(held.id) - 1 - found.place]
+        spans, is_touched = _found(r, partners)
+        carried = (found.start, found.stop, partners, s.rows[found.event])
+        rest = _lives(carried, spans, _spans(s, found.event), ~is_touched)
+        self._leave(r, s)
+        start, stop, *others = map(np.concatenate, zip(first, rest, strict=True))
+        starts, queries = shortened(self._lists.members, start, stop)
+        return ToldRuns(queries, starts, starts + stop - start, *others)
 
     def insert_r(self, rows: ArrayLike, bs: ArrayLike) -> Changed:
         """Rows of R arrive; the result rows that appear by them."""

@@ -1,12 +1,14 @@
 """What a pipeline over two tables says of a join: result rows that appear and that are retracted, in `answers.<query>`.
 
-A result row stands once, with all subscriptions that it came to or went from at that moment; those of one `at` are one
-transaction, and have one `step`, the last of its changes. A transaction is never in two entries.
+A result row stands with all subscriptions that it came to or went from at that moment, and each of them once: the
+rows of a band join for groups of subscriptions apart, so that many rows can name one list of subscriptions, each as much
+of it as it needs (a list view of Arrow). Those of one `at` are one transaction, and have one `step`, the last of its
+changes. A transaction is never in two entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ _COMMON = [
     ("kind", pa.dictionary(pa.int32(), pa.string())),  # insert, delete
     ("at", pa.int64()),
     ("step", pa.int64()),
-    ("subscriptions", pa.list_(pa.int64())),
+    ("subscriptions", pa.list_view(pa.int64())),
 ]
 _SHARD = ("shard", pa.int64())
 
@@ -76,7 +78,8 @@ def kept_batch(
         insert=np.ones(n, np.bool_),
         at=at,
         steps=steps,
-        bounds=np.arange(n + 1),
+        starts=np.arange(n),
+        stops=np.arange(1, n + 1),
         subscriptions=np.full(n, subscription),
         columns=columns,
     )
@@ -92,21 +95,40 @@ def results_batch(
     insert: NDArray[np.bool_],
     at: NDArray[np.int64],
     steps: NDArray[np.int64],
-    bounds: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
     subscriptions: NDArray[np.int64],
     columns: Mapping[str, NDArray[Any]],
     shard: int | None = None,
 ) -> pa.RecordBatch:
-    """n result rows: row i is for `subscriptions[bounds[i]:bounds[i + 1]]`; `columns` are those of `result_columns`.
+    """n result rows: row i is for `subscriptions[starts[i]:stops[i]]`; `columns` are those of `result_columns`.
     `shard`: None: there is but one.
     """
     arrays = [
         pa.DictionaryArray.from_arrays(pa.array(insert.astype(np.int32)), _KINDS),
         pa.array(at),
         pa.array(steps),
-        pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(subscriptions)),
+        pa.ListViewArray.from_arrays(
+            pa.array(starts.astype(np.int32)), pa.array((stops - starts).astype(np.int32)), pa.array(subscriptions)
+        ),
         *(pa.array(columns[name], ARROW[type_name]) for name, type_name in result_columns(tables).items()),
     ]
     if shard is None:
         return pa.record_batch(arrays, schema=results_schema(tables))
     return pa.record_batch([*arrays, pa.array(np.full(len(at), shard))], schema=results_schema(tables, 2))
+
+
+def rows_naming(batch: pa.RecordBatch, subscriptions: Collection[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which rows of a batch are for which of these subscriptions, row by row: (rows[k], subscriptions[k]).
+
+    It takes time for the rows and for what they name, not for all subscriptions that each is for.
+    """
+    lists = batch.column("subscriptions")
+    begins, sizes, named = lists.offsets.to_numpy(), lists.sizes.to_numpy(), lists.values.to_numpy()
+    wanted = np.isin(named, np.fromiter(subscriptions, np.int64, len(subscriptions)))
+    places, before = np.flatnonzero(wanted), np.concatenate([[0], np.cumsum(wanted)])
+    first = before[begins]
+    found = before[begins + sizes] - first
+    ends = np.cumsum(found)
+    chosen = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - found), found)
+    return np.repeat(np.arange(len(batch)), found), named[places[chosen]]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.joins import BEFORE, NEVER, Told, Touched, stabbing_partition
+from tolerant.joins import BEFORE, NEVER, Told, ToldRuns, Touched, TwoSidedBandJoins, stabbing_partition
 from tolerant.kernels.compiled import compiled
 from tolerant.relations import Subscriptions
 from tolerant.spark.kinds.parts import ALONE, Part
@@ -139,10 +139,18 @@ class Joins:
 
     def _tell(self, part: Both, whole: Both) -> pa.RecordBatch | None:
         """Whole transactions, some of those that apply now."""
-        told = self._core.change(self._touched(0, part[0]), self._touched(1, part[1]))
-        appeared = int(np.count_nonzero(told.sign > 0))
-        self._counts += (len(part[0]) + len(part[1]), appeared, len(told.sign) - appeared)
+        told = self._runs(self._touched(0, part[0]), self._touched(1, part[1]))
+        sizes, appear = told.stop - told.start, told.sign > 0
+        self._counts += (len(part[0]) + len(part[1]), int(sizes[appear].sum()), int(sizes[~appear].sum()))
         return self._results(told, whole) if len(told.sign) else None
+
+    def _runs(self, r: Touched, s: Touched) -> ToldRuns:
+        """What the changes come to, in order: by moment, retracted first, then by the rows."""
+        if isinstance(self._core, TwoSidedBandJoins):
+            told = self._core.change_runs(r, s)
+            order = np.lexsort((told.start, told.s, told.r, told.sign, told.moment))
+            return ToldRuns(told.queries, *(column[order] for column in told[1:]))
+        return in_runs(self._core.change(r, s))
 
     def _listen(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
         ids, columns = _own(ids, columns)
@@ -169,25 +177,21 @@ class Joins:
         columns = {name: column[first] for name, column in side.changes.columns.items()}
         return Touched(rows, comes, goes, self._joining.values(place, columns, comes > BEFORE))
 
-    def _results(self, told: Told, whole: Both) -> pa.RecordBatch:
-        """One row for each result row and moment, with its subscriptions."""
+    def _results(self, told: ToldRuns, whole: Both) -> pa.RecordBatch:
+        """One row for each result row and moment, with its subscriptions; of a band join for each group of these."""
         moments, steps = _last_steps(*whole)
-        bounds, order = grouped(np.searchsorted(moments, told.moment), told)
-        chosen = order[bounds[:-1]]
-        subscriptions = told.query[order]
-        sort_parts(subscriptions, bounds)
         columns: dict[str, NDArray[Any]] = {}
-        for side, changes, rows in zip(self._sides, whole, (told.r[chosen], told.s[chosen]), strict=True):
+        for side, changes, rows in zip(self._sides, whole, (told.r, told.s), strict=True):
             found = _rows_of(side, changes, rows)
             columns |= {f"{side.table.name}.{name}": column for name, column in found.items()}
-        at = told.moment[chosen]
         return results_batch(
             self._tables,
-            insert=told.sign[chosen] > 0,
-            at=at,
-            steps=steps[np.searchsorted(moments, at)],
-            bounds=bounds,
-            subscriptions=subscriptions,
+            insert=told.sign > 0,
+            at=told.moment,
+            steps=steps[np.searchsorted(moments, told.moment)],
+            starts=told.start,
+            stops=told.stop,
+            subscriptions=told.queries,
             columns=columns,
             shard=self._part.number,
         )
@@ -219,6 +223,17 @@ def _last_steps(*sides: SideChanges) -> tuple[Integers, Integers]:
     order = np.lexsort((steps, at))
     last = np.append(np.diff(at[order]) != 0, True)
     return at[order][last], steps[order][last]
+
+
+def in_runs(told: Told) -> ToldRuns:
+    """What was told one by one, by moment, retracted first, then by the rows; the queries of each result row sorted."""
+    if not len(told.sign):
+        return ToldRuns(told.query, *(np.zeros(0, np.int64) for _ in range(6)))
+    moments = np.unique(told.moment, return_inverse=True)[1]
+    bounds, order = grouped(moments, told)
+    chosen, queries = order[bounds[:-1]], told.query[order]
+    sort_parts(queries, bounds)
+    return ToldRuns(queries, bounds[:-1], bounds[1:], *(column[chosen] for column in told[1:]))
 
 
 def grouped(moments: Integers, told: Told) -> tuple[Integers, Integers]:
