@@ -19,7 +19,7 @@ CLOSE = "SELECT * FROM r JOIN s ON s.b - r.b BETWEEN low AND high"
 def main() -> None:
     quick = arguments(__doc__ or "").quick
     load = band_load(10_000 if quick else 100_000, 1, 0)
-    template = Template(CLOSE, {"low": load.low, "high": load.high}, None, ("bands",))
+    template = Template(CLOSE, {"low": load.low, "high": load.high}, None, ("bands",), True)
     measure("joins-bands-on-spark", template, quick)
 
 

@@ -4,9 +4,9 @@ micro-batch with the table of queries by Spark SQL.
 The queries of `specs/5-joins.md` §5: a ranges that hold a tenth of the rows, c ranges around 30 centres. 100,000 rows
 in each table, but 1,000 values of b instead of 100 (so 100 partners a row): with 1,000 partners the other job takes
 minutes for a hundred rows. Each batch replaces as many rows of both tables. Both jobs read the same entries of the same
-log, batch by batch, after one to warm up; ours also writes the result rows into the log, the other (`joins_plain.py`,
-in the better of two orders of its joins) only counts them. What they find is compared. Band joins are measured in the
-same way by `joins_bands_on_spark.py`.
+log, batch by batch. Ours writes the result rows with their subscriptions into the log; the other (`joins_plain.py`, in
+the better of two orders of its joins) writes its results as Parquet files, and is also timed when it only counts them.
+What they find is compared. Band joins are measured in the same way by `joins_bands_on_spark.py`.
 """
 
 from __future__ import annotations
@@ -52,51 +52,79 @@ Told = dict[str, tuple[int, int]]
 
 class Template(NamedTuple):
     """A join with its subscriptions. `values`: how many different values of b there are; None: any number. `orders`:
-    those of the plain job, the best first.
+    those of the plain job, the best first; `large`: it can also be given the large batches.
     """
 
     select: str
     parameters: dict[str, np.ndarray]
     values: int | None
     orders: tuple[str, ...]
+    large: bool
+
+
+class Run(NamedTuple):
+    """Batches of one size: rows changed in each table, those that warm up, those that count."""
+
+    changed: int
+    warm: int
+    batches: int
 
 
 def main() -> None:
     quick = arguments(__doc__ or "").quick
     queries = 10_000 if quick else 100_000
     ranges = dict(zip(("a1", "a2", "c1", "c2"), select_load(queries, queries, 0).ranges, strict=True))
-    measure("joins-on-spark", Template(MATCHED, ranges, VALUES, ("queries", "tables")), quick)
+    measure("joins-on-spark", Template(MATCHED, ranges, VALUES, ("queries", "tables"), False), quick)
 
 
 def measure(name: str, template: Template, quick: bool) -> None:
     """Run both jobs and report."""
     queries = held = 10_000 if quick else 100_000
-    changed, batches = 100, 2
+    small, large = (Run(100, 1, 2), Run(1000, 1, 1)) if quick else (Run(100, 3, 5), Run(1000, 2, 3))
+    if not template.large:  # the plain job takes minutes a batch
+        small = small._replace(warm=1, batches=2)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), template, held)
-        ours = bench.tolerant(changed, batches)
+        ours = {small: bench.tolerant(small)}
+        if template.large:
+            ours[large] = bench.tolerant(large)
         told = bench.told()
         # The order that is worse in small takes ten times as long at full size.
-        plain = {order: bench.plain(order, batches) for order in template.orders[: None if quick else 1]}
-        larger = bench.tolerant(10 * changed, batches)
-    work = 2 * changed
-    theirs = min(statistics.median(seconds for seconds, _ in done) for done in plain.values())
-    mine = statistics.median(ours.seconds)
-    equal = [found for _, found in plain[template.orders[0]]] == [list_of(found) for found in told[-batches:]]
-    results = sum(n for found in told[-batches:] for n, _ in found.values()) / (batches * work)
-    figures = [
-        Figure("subscriptions in force after", ours.subscribed, "s"),
-        Figure("tolerant", work / mine, "rows/s"),
-        Figure("tolerant, batches ten times as large", 10 * work / statistics.median(larger.seconds), "rows/s"),
-        Figure("Spark SQL, the better order", work / theirs, "rows/s"),
-        Figure("ratio of medians", theirs / mine, "×", "≥ 20", None if quick else theirs / mine >= 20),
+        orders = template.orders[: None if quick else 1]
+        plain = min((bench.plain(order) for order in orders), key=lambda done: sum(one["writing"] for one in done))
+        ours.setdefault(large, bench.tolerant(large)) if not template.large else None
+    figures = [Figure("subscriptions in force after", ours[small].subscribed, "s")]
+    rates: dict[str, list[float]] = {"ours": [], "writing": [], "counting": []}
+    end = 0
+    for run, done in ours.items():
+        work, end = 2 * run.changed, end + run.warm + run.batches
+        chosen = plain[end - run.batches : end]
+        rates["ours"].append(work / statistics.median(done.seconds))
+        figures.append(Figure(f"tolerant, batches of {work}", rates["ours"][-1], "rows/s"))
+        for way in ("writing", "counting") if chosen else ():
+            rate = work / statistics.median(one[way] for one in chosen)
+            rates[way].append(rate)
+            figures.append(Figure(f"Spark SQL {way} its results", rate, "rows/s"))
+            figures.append(Figure(f"ratio of medians, Spark SQL {way}", rates["ours"][-1] / rate, "×"))
+        figures.append(Figure("bytes in the log, a result", done.bytes / max(done.results, 1), "B"))
+        figures.append(Figure("shard's Python worker, peak memory", done.peak / 1e6, "MB"))
+    for way, bar in (("writing", 20), ("counting", None)):
+        ratio = max(rates["ours"][: len(rates[way])]) / max(rates[way])
+        is_barred = bar is not None and not quick
+        asked = ("≥ 20", ratio >= 20) if is_barred else ("", None)
+        figures.append(Figure(f"each at its better batch size, Spark SQL {way}", ratio, "×", *asked))
+    results = sum(n for found in told for n, _ in found.values()) / sum(
+        2 * run.changed * (run.warm + run.batches) for run in (ours if template.large else [small])
+    )
+    equal = all(
+        list_of(ours_found) == one["written"] == one["counted"]
+        for ours_found, one in zip(told, plain, strict=True)
+    )  # fmt: skip
+    figures += [
         Figure("results of single subscriptions that a row makes or unmakes", results, ""),
-        Figure("bytes in the log, a result", ours.bytes / max(results * work * batches, 1), "B"),
         Figure("equal results in every batch", int(equal), "", "1", equal),
-        Figure("shard's Python worker, peak memory", larger.peak / 1e6, "MB"),
-        Figure("the same with small batches", ours.peak / 1e6, "MB"),
     ]
-    inputs = {"subscriptions": queries, "rows a table": held, "rows changed a batch": work, "batches": batches}
+    inputs = {"subscriptions": queries, "rows a table": held, "batches": [tuple(run) for run in (small, large)]}
     sys.exit(0 if report(name, inputs, figures) else 1)
 
 
@@ -111,7 +139,7 @@ class Ours:
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self.subscribed = 0.0
-        self.bytes = 0
+        self.bytes = self.results = 0
         self.peak = 0
 
 
@@ -130,9 +158,9 @@ class Bench:
         numbers = np.arange(len(next(iter(columns.values()))))
         pq.write_table(pa.table({"n": numbers, **columns}), folder / "queries.parquet")
 
-    def tolerant(self, changed: int, batches: int) -> Ours:
-        """Our pipeline: the tables, the query and its subscriptions if they are not there, then batches of changes, one
-        to warm up. A second time it goes on from its checkpoint.
+    def tolerant(self, run: Run) -> Ours:
+        """Our pipeline: the tables, the query and its subscriptions if they are not there, then batches of changes. A
+        second time it goes on from its checkpoint.
         """
         spark = session("local[2]", app="joins")
         factory = shard_factory(Pair.of(*map(_table, "rs")), 1, "bench")
@@ -142,17 +170,20 @@ class Bench:
         sampler.start()
         if not self._log.read("replies"):
             self._begin(pipeline.query, done)
-        for batch in range(1 + batches):
+        said = len(self._log.read("answers.matched"))
+        for batch in range(run.warm + run.batches):
             before = len(self._batches(pipeline.query))
-            keys = self._rng.choice(self._held, changed, replace=False)
+            keys = self._rng.choice(self._held, run.changed, replace=False)
             self._append({name: self._rows(name, keys, update_batch) for name in "rs"})
             self._settle(pipeline.query)
-            if batch:
+            if batch >= run.warm:
                 done.seconds.append(sum(self._batches(pipeline.query)[before:]))
         pipeline.query.stop()
         worker = max((one for one in sampler.stop() if "python" in one.name), key=lambda memory: memory.peak)
         done.peak = worker.peak
-        done.bytes = sum(len(entry.payload) for entry in self._log.read("answers.matched")[1:])
+        for entry in self._log.read("answers.matched")[said:]:
+            done.bytes += len(entry.payload)
+            done.results += int(rows.unpack(entry.payload).column("subscriptions").sizes.to_numpy().sum())
         spark.stop()
         return done
 
@@ -185,15 +216,15 @@ class Bench:
             found.append({sign: (int(chosen.sum()), int(sums[chosen].sum())) for sign, chosen in signs.items()})
         return found
 
-    def plain(self, order: str, batches: int) -> list[tuple[float, dict[str, list[int]]]]:
-        """(seconds, results) of the last batches of the plain job."""
+    def plain(self, order: str) -> list[dict[str, Any]]:
+        """What each batch took the plain job, and what it found."""
         job = [sys.executable, str(Path(__file__).with_name("joins_plain.py")), self._log.uri]
         job += [str(self._folder / "queries.parquet"), str(self._folder / f"plain-{order}"), order]
-        done = subprocess.run(job, capture_output=True, text=True, check=False, timeout=1800)
+        done = subprocess.run(job, capture_output=True, text=True, check=False, timeout=3600)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
-        found = [(seconds, told) for seconds, told in json.loads(done.stdout.splitlines()[-1])]
-        return found[-batches:]
+        found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+        return found
 
     def _rows(self, name: str, keys: Any, kind: Any) -> pa.RecordBatch:
         """Rows of a table with these keys, as its feeder would say them."""

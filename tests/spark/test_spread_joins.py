@@ -1,6 +1,7 @@
 """Joins spread over several shards: together they say, to the row, what one shard would."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,25 +18,28 @@ from tolerant.joins import stabbing_partition
 from tolerant.spark.kinds.pairs import PairShard
 from tolerant.spark.kinds.parts import Part
 from tolerant.spark.kinds.stretches import Stretches
-from tolerant.sql import StatementError, home_of, parse, render
+from tolerant.sql import Catalogue, StatementError, decode, encode, home_of, parse, render
 from tolerant.sql.homes import pair_of, tables_of
-from tolerant.sql.subscriptions import subscription_row
+from tolerant.sql.spreads import Ranges, copies, is_by_range, ranges_over
+from tolerant.sql.statements import Stretch
+from tolerant.sql.subscriptions import SubscriptionFile, subscription_row
 from tolerant.transport.subscriptions import subscription_batches
 
-KINDS = [("matched", "turned"), ("near", "close")]
-"""Templates that share a pipeline when they have shards: by the product, and by subscriptions."""
+RANGED = ", lowest = -0.9, highest = 1.5, reach = 1"
+KINDS = [(("matched", "turned"), ""), (("near", "close"), ""), (("near", "close"), RANGED)]
+"""Templates that share a pipeline when they have shards: by the product, by subscriptions, and by ranges."""
 
 
-def spread(name, shards):
-    return parse(f"{render(QUERIES[name])} WITH (shards = {shards})")
+def spread(name, shards, known=""):
+    return parse(f"{render(QUERIES[name])} WITH (shards = {shards}{known if shards > 1 else ''})")
 
 
 class SpreadJoins(JoinShop):
     """Supply and demand with queries of one kind."""
 
-    def __init__(self, names, shards):
+    def __init__(self, names, shards, known=""):
         self.names = names
-        queries = [spread(name, shards) for name in names]
+        queries = [spread(name, shards, known) for name in names]
         self.spread = pair_of(home_of(queries[0].select), TABLES, queries[0].select)
         PairShop.__init__(self, *queries, tables=TABLES)
         self.topics[-1] = f"subscriptions.{self.spread.name}"
@@ -86,11 +90,11 @@ class SpreadHolder(Holder):
         assert self.held.keys() == expected, (self.name, self.values)
 
 
-@pytest.mark.parametrize("names", KINDS)
+@pytest.mark.parametrize(("names", "known"), KINDS)
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=st.lists(STEPS, max_size=8), steps=st.lists(STEPS, max_size=25), shards=st.integers(2, 3))
-def test_shards_say_together_what_one_would(names, first, steps, shards):
-    one, several, rows = SpreadJoins(names, 1), SpreadJoins(names, shards), {"supply": {}, "demand": {}}
+def test_shards_say_together_what_one_would(names, known, first, steps, shards):
+    one, several, rows = SpreadJoins(names, 1), SpreadJoins(names, shards, known), {"supply": {}, "demand": {}}
     for step in first:
         play(several, rows, step)
         play(one, {"supply": {}, "demand": {}}, step)
@@ -123,10 +127,10 @@ def test_shards_say_together_what_one_would(names, first, steps, shards):
         assert sorted(o.payload for o in said if o.topic == f"answers.{name}") == before
 
 
-@pytest.mark.parametrize(("name", "seed"), [("matched", 0), ("near", 1)])
-def test_one_who_dies_and_resumes_hears_every_change_once(name, seed):
-    names = next(names for names in KINDS if name in names)
-    chance, shop, rows = random.Random(seed), SpreadJoins(names, 3), {"supply": {}, "demand": {}}
+@pytest.mark.parametrize(("name", "seed", "known"), [("matched", 0, ""), ("near", 1, ""), ("near", 2, RANGED)])
+def test_one_who_dies_and_resumes_hears_every_change_once(name, seed, known):
+    names = next(names for names, _ in KINDS if name in names)
+    chance, shop, rows = random.Random(seed), SpreadJoins(names, 3, known), {"supply": {}, "demand": {}}
     shop.join_all()
     for key in range(3):
         play(shop, rows, ("put", chance.choice(["supply", "demand"]), key, "p", 1, 0.1))
@@ -150,7 +154,8 @@ def test_one_who_dies_and_resumes_hears_every_change_once(name, seed):
         elif kind == "drop":
             play(shop, rows, ("drop", table, chance.randrange(5)))
         else:
-            play(shop, rows, ("put", table, chance.randrange(5), chance.choice("pqrst"), chance.randint(0, 3), 0.1))
+            b = chance.choice([0.1, 0.1, -0.2, 0.3, 1.3])
+            play(shop, rows, ("put", table, chance.randrange(5), chance.choice("pqrst"), chance.randint(0, 3), b))
     shop.tick()
     holder.take(drain(shop.listen(name, values, str(place))))
     holder.compare(rows)
@@ -224,6 +229,76 @@ def test_bands_are_spread_in_stretches_and_stay_where_they_are():
     assert (found["rows"], found["subscriptions"]["near"], found["figures"]["near"]["rows"]) == (2, 450, 2)
 
 
+def test_rows_are_where_bands_reach_them():
+    chance, shards = np.random.default_rng(4), 4
+    shop = SpreadJoins(("near",), shards, ", lowest = 0, highest = 100, reach = 5")
+    shop.join("near", (-5, 2))
+    rows = {"supply": {}, "demand": {}}
+    for key in range(60):
+        for table in rows:
+            b = float(chance.choice([25.0, 50.0, 75.0])) if key < 6 else chance.uniform(-10, 110)
+            play(shop, rows, ("put", table, key, "p", 1, b))
+    for _ in range(12):
+        shop.tick()
+    held = [{side.table.name: side.relation.rows()["b"] for side in shard._sides} for shard in shop.shard.shards]
+    bs = {table: np.array([row["b"] for row in rows[table].values()]) for table in rows}
+    for shard, one in enumerate(held):
+        low, high = [-np.inf, 25, 50, 75, np.inf][shard : shard + 2]
+        assert sorted(one["supply"]) == sorted(bs["supply"][(bs["supply"] >= low) & (bs["supply"] < high)])
+        near = (bs["demand"] >= low - 5) & (bs["demand"] <= high + 5)
+        assert sorted(one["demand"]) == sorted(bs["demand"][near])
+    assert sum(len(one["demand"]) for one in held) > 60
+    found = table_figures(shop.log, shop.spread.name)
+    assert (found["rows"], found["figures"]["near"]["rows"], found["figures"]["near"]["groups"]) == (120, 120, 1)
+    SpreadHolder(shop, "near", (-5, 2)).check(rows)
+    told = [str(row) for row in shop.rows("answers.near")]
+    assert len(told) == len(set(told)) == len(results("near", (-5, 2), rows))
+
+
+def test_bands_beyond_the_reach_are_refused_everywhere(tmp_path):
+    shop = SpreadJoins(("near",), 2, RANGED)
+    query = spread("near", 2, RANGED)
+    with pytest.raises(StatementError, match="beyond the query's reach"):
+        subscription_row(parse("SUBSCRIBE near(-1, 1.5)"), query, TABLES)
+    (tmp_path / "subs.csv").write_text("low,high\n-1,1\n-2,0\n0,0.5\n")
+    file = SubscriptionFile(tmp_path / "subs.csv", query, TABLES)
+    assert sum(batch.num_rows for batch in file) == file.accepted == 2
+    assert file.reasons[0][0] == 2
+    assert "beyond the reach of ± 1" in file.reasons[0][1]
+    columns = {"low": pa.array([-2.0]), "high": pa.array([0.0])}
+    for batch in subscription_batches("near", {"low": "DOUBLE", "high": "DOUBLE"}, columns):
+        shop.log.append(shop.topics[-1], batch)  # by somebody who did not look
+    shop.tick()
+    (dead,) = shop.rows(f"dead.{shop.spread.name}")
+    assert "beyond the reach" in dead["reason"]
+    catalogue = Catalogue([*TABLES])
+    wide = parse(f"{render(QUERIES['close']).replace('0.5', '7')} WITH (shards = 2{RANGED})")
+    with pytest.raises(StatementError, match="beyond its reach of 1"):
+        catalogue.check(wide)
+
+
+@pytest.mark.parametrize(
+    ("shards", "known", "ranged"),
+    [
+        (4, (0, 100, 5), True),
+        (4, (0, 100, 49), True),
+        (4, (0, 100, 50), False),
+        (1, (0, 100, 5), False),
+        (4, None, False),
+    ],
+)
+def test_the_plan_that_copies_less_is_taken(shards, known, ranged):
+    select = replace(QUERIES["near"].select, shards=shards, stretch=known and Stretch(*map(float, known)))
+    assert is_by_range(select) == ranged == (ranges_over(select) is not None)
+    assert home_of(select).endswith(".bands") == (shards > 1 and not ranged)
+    if known and shards > 1:  # the estimate, against rows that lie evenly
+        bs = np.linspace(0, 100, 10_001)
+        parts = [Part(shard, shards, Ranges(select.left, shards, select.stretch)) for shard in range(shards)]
+        counted = np.mean(np.sum([part.holds(select.right, bs) for part in parts], 0))
+        assert counted == pytest.approx(copies(select), rel=0.35)
+        assert (np.sum([part.holds(select.left, bs) for part in parts], 0) == 1).all()
+
+
 @given(sizes=st.lists(st.integers(1, 40), max_size=8), shards=st.integers(2, 5), seed=st.integers(0, 9))
 def test_every_band_has_one_shard(sizes, shards, seed):
     chance, held = np.random.default_rng(seed), np.zeros(0)
@@ -242,10 +317,20 @@ def test_queries_with_shards_have_homes_of_their_own():
     assert tables_of(homes["matched"]) == tables_of(homes["near"]) == ("demand", "supply")
     assert home_of(spread("near", 1).select) == "demand+supply"
     assert parse(render(spread("matched", 4))) == spread("matched", 4)
+    ranged = {name: spread(name, 4, RANGED) for name in ("near", "close")}
+    assert home_of(ranged["near"].select) == home_of(ranged["close"].select) not in homes.values()
+    assert all(parse(render(query)) == decode(encode(query)) == query for query in ranged.values())
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_options_are_checked(name):
-    for option, message in (("shards = 0", "from 1 to 64"), ("shrink = 1", "there is no option shrink")):
+    wrong = [("shards = 0", "from 1 to 64"), ("shrink = 1", "there is no option shrink")]
+    if name in ("near", "close"):
+        wrong += [("reach = 1", "option reach needs option lowest"), ("lowest = 'x'", "takes a number")]
+        wrong += [
+            ("lowest = 2, highest = 1, reach = 0", "take a stretch"),
+            ("reach = -1, lowest = 0, highest = 1", "take"),
+        ]
+    for option, message in wrong:
         with pytest.raises(StatementError, match=message):
             parse(f"{render(QUERIES[name])} WITH ({option})")

@@ -29,6 +29,7 @@ from tolerant.sql.statements import (
     Range,
     RangeAggregateSelect,
     RangeSelect,
+    Stretch,
 )
 from tolerant.sql.types import TYPES
 from tolerant.streams import POLICIES, Column, Stream, StreamOptions
@@ -95,10 +96,13 @@ AGGREGATES = st.builds(
 RANGES = st.builds(Range, COLUMNS, CONSTANTS, CONSTANTS)
 PAIRS = distinct(RELATIONS, 2, 2)
 SHARDS = st.integers(1, 64)
+STRETCHES = st.none() | st.builds(Stretch, st.floats(-9, -1), st.floats(0, 9), st.floats(0, 9))
 JOINS = PAIRS.flatmap(
     lambda pair: (
         st.builds(EqualityJoinSelect, *map(st.just, pair), st.tuples(COLUMNS, COLUMNS), RANGES, RANGES, SHARDS)
-        | st.builds(BandJoinSelect, *map(st.just, pair), st.tuples(COLUMNS, COLUMNS), NUMBERS, NUMBERS, SHARDS)
+        | st.builds(
+            BandJoinSelect, *map(st.just, pair), st.tuples(COLUMNS, COLUMNS), NUMBERS, NUMBERS, SHARDS, STRETCHES
+        )
         | st.builds(
             KeepJoinSelect,
             st.just(pair[0]),

@@ -1,4 +1,4 @@
-"""Spreads the rows of two tables over shards by what they are joined on: `WITH (shards = n)`.
+"""Spreads the rows of two tables over shards by what they are joined on, values or ranges: `WITH (shards = n)`.
 
 Every shard is told of every row its key, its time and what it is joined on: with `KEEP n ROWS` all decide alike which
 rows are kept, and otherwise a row may take the place of one that another shard holds. The other columns, which are most
@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from tolerant.spark.kinds.codes import codes, owner_of
+from tolerant.spark.kinds.parts import Part
 from tolerant.spark.splitter import Splitter
 from tolerant.sql import CreateTable, Pair
 from tolerant.streams import Column
@@ -26,6 +25,7 @@ class PairSplit(Splitter):
 
     def __init__(self, pair: Pair) -> None:
         super().__init__(pair.shards)
+        self._parts = [Part(shard, pair.shards, pair.ranges) for shard in range(pair.shards)]
         found = zip(pair.tables, pair.on, strict=True) if pair.by_value else ()
         self._tables = {topic_of(table.name): (table, on) for table, on in found}
 
@@ -43,14 +43,16 @@ class PairSplit(Splitter):
         insert = found.changes.insert
         if not insert.any():
             return for_all
-        owner = np.full(batch.num_rows, -1)  # of everybody: clock rows, deletions, and rows that cannot be used
-        owner[found.rows[insert]] = owner_of(codes(found.changes.columns[on][insert]), self.shards)
-        return [(shard, pack(_part(batch, table, on, owner, shard))) for shard in range(self.shards)]
+        said = []
+        for part in self._parts:
+            whole = np.ones(batch.num_rows, np.bool_)  # clock rows, deletions, rows that cannot be used: all have them
+            whole[found.rows[insert]] = part.holds(table.name, found.changes.columns[on][insert])
+            said.append((part.shard, pack(_part(batch, table, on, pa.array(whole)))))
+        return said
 
 
-def _part(batch: pa.RecordBatch, table: CreateTable, on: str, owner: NDArray[np.int64], shard: int) -> pa.RecordBatch:
+def _part(batch: pa.RecordBatch, table: CreateTable, on: str, whole: pa.BooleanArray) -> pa.RecordBatch:
     """All rows; those of other shards without the columns that are theirs alone."""
-    whole = pa.array((owner == shard) | (owner < 0))
     columns = {f"row.{column.name}": column for column in table.columns if column.name != on}
     arrays = [
         pc.if_else(whole, batch.column(name), _nothing(columns[name])) if name in columns else batch.column(name)

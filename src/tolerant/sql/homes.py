@@ -6,9 +6,10 @@ import json
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import ClassVar, Self
 
+from tolerant.sql.spreads import Ranges, ranges_over
 from tolerant.sql.statements import (
     AggregateSelect,
     BandJoinSelect,
@@ -33,7 +34,8 @@ class Pair:
 
     `tables` stand in the order of their names; so does `name` have them, "lines+orders". Queries with several shards
     (`WITH (shards = n)`) have a pipeline of their own: one for what rows are joined on, "lines+orders@4.ad21f06c", with
-    these columns, in the order of the tables, in `on`; or one for all band joins, "lines+orders@4.bands".
+    these columns, in the order of the tables, in `on`; or one for all band joins, "lines+orders@4.bands". Band joins
+    that are spread by ranges have `ranges` too, and one for their columns and these.
     """
 
     between: ClassVar[str] = _BETWEEN
@@ -41,6 +43,7 @@ class Pair:
     tables: tuple[CreateTable, CreateTable]
     spread: str = ""
     on: tuple[str, str] = field(default=("", ""), compare=False)
+    ranges: Ranges | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, one: CreateTable, other: CreateTable) -> Self:
@@ -59,7 +62,7 @@ class Pair:
 
     @property
     def by_value(self) -> bool:
-        """Whether each row belongs to one of several shards, by what it is joined on."""
+        """Whether rows belong to some of several shards, by what they are joined on."""
         return is_by_value(self.name)
 
 
@@ -112,9 +115,13 @@ def _spread(select: KeepJoinSelect | EqualityJoinSelect | BandJoinSelect) -> str
     """What the name of the home of a query with several shards ends with: how many, and by which columns."""
     if select.shards == 1:
         return ""
+    what: list[object] = [*_on(select)]
     if isinstance(select, BandJoinSelect):
-        return f"@{select.shards}{_BY_QUERIES}"
-    return f"@{select.shards}.{zlib.crc32(json.dumps(_on(select)).encode()):08x}"
+        ranges = ranges_over(select)
+        if ranges is None:
+            return f"@{select.shards}{_BY_QUERIES}"
+        what += [ranges.left, *astuple(ranges.stretch)]
+    return f"@{select.shards}.{zlib.crc32(json.dumps(what).encode()):08x}"
 
 
 def shards_of(home: str) -> int:
@@ -128,7 +135,7 @@ def shards_of(home: str) -> int:
 
 
 def is_by_value(home: str) -> bool:
-    """Whether each row belongs to one of the shards of a pair, by what it is joined on: else all hold every row.
+    """Whether rows belong to some of the shards of a pair, by what they are joined on: else all hold every row.
 
     >>> is_by_value("lines+orders@4.ad21f06c"), is_by_value("lines+orders@4.bands"), is_by_value("lines+orders")
     (True, False, False)
@@ -136,7 +143,7 @@ def is_by_value(home: str) -> bool:
     return "@" in home and not home.endswith(_BY_QUERIES)
 
 
-def _on(select: KeepJoinSelect | EqualityJoinSelect) -> tuple[str, str]:
+def _on(select: KeepJoinSelect | EqualityJoinSelect | BandJoinSelect) -> tuple[str, str]:
     """The columns that are compared, in the order of the names of their tables."""
     one, other = select.on
     return (one, other) if select.left < select.right else (other, one)
@@ -165,5 +172,6 @@ def pair_of(home: str, tables: Sequence[CreateTable], select: Select | None = No
     """The pair of that name, whose tables are these; `select`: that of a query which runs there."""
     one, other = tables
     pair = GrowingPair.of(one, other) if is_growing(home) else Pair.of(one, other)
-    on = _on(select) if isinstance(select, KeepJoinSelect | EqualityJoinSelect) else ("", "")
-    return type(pair)(pair.tables, home.removeprefix(pair.name), on)
+    on = _on(select) if isinstance(select, KeepJoinSelect | EqualityJoinSelect | BandJoinSelect) else ("", "")
+    ranges = ranges_over(select) if isinstance(select, BandJoinSelect) else None
+    return type(pair)(pair.tables, home.removeprefix(pair.name), on, ranges)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tolerant.joins import TwoSidedBandJoins, TwoSidedSelectJoins
 from tolerant.sql.predicates import Operand, Parameter
+from tolerant.sql.spreads import reach_of
 from tolerant.sql.statements import BandJoinSelect, CreateQuery, CreateTable, EqualityJoinSelect
 from tolerant.sql.templates import ranges_of
 
@@ -71,7 +72,7 @@ class Joining:
     def __init__(self, query: CreateQuery, left: CreateTable, right: CreateTable) -> None:
         select = query.select
         assert isinstance(select, EqualityJoinSelect | BandJoinSelect)
-        self._select, self._query = select, query
+        self._select, self._query, self._reach = select, query, reach_of(select)
         types = left.type_of(select.on[0]), right.type_of(select.on[1])
         coded = isinstance(select, EqualityJoinSelect) and not set(types) <= set(_EXACT)
         self._codes = Codes() if coded else None
@@ -91,6 +92,8 @@ class Joining:
             low, high = _filled(part.low, size, parameters), _filled(part.high, size, parameters)
             if not ((low <= high) & (low < np.inf) & (high > -np.inf)).all():
                 raise ValueError(f"a range of {part.column} has a low end above its high end, or is empty")
+            if not ((low >= -self._reach) & (high <= self._reach)).all():
+                raise ValueError(f"a range of {part.column} is beyond the reach of ± {self._reach:g} of its query")
             found += [low, high]
         return tuple(found)
 

@@ -25,6 +25,7 @@ from tolerant.sql.statements import (
     Sharing,
     Show,
     Statement,
+    Stretch,
     Subscribe,
     Tally,
     Trigger,
@@ -79,17 +80,20 @@ def select_text(select: Select) -> str:
             return f"{_equality_join(select)} WHERE {ranges_text}{_shards(select.shards)}"
         case KeepJoinSelect():
             return f"{_equality_join(select)} KEEP {select.rows} ROWS{_shards(select.shards)}"
-        case BandJoinSelect(left, right, (one, other), low, high, shards):
+        case BandJoinSelect(left, right, (one, other), low, high, shards, stretch):
             difference = f"{quoted(right)}.{quoted(other)} - {quoted(left)}.{quoted(one)}"
             between = f"{difference} BETWEEN {_operand(low)} AND {_operand(high)}"
-            return f"SELECT * FROM {quoted(left)} JOIN {quoted(right)} ON {between}{_shards(shards)}"
+            return f"SELECT * FROM {quoted(left)} JOIN {quoted(right)} ON {between}{_shards(shards, stretch)}"
         case ViewSelect(sql, _, refresh, when):
             suffix = "" if when is None else f" WHEN {trigger_text(when)}"
             return f"{sql} REFRESH WITHIN '{duration_text(refresh)}'{suffix}"
 
 
-def _shards(shards: int) -> str:
-    return f" WITH (shards = {shards})" if shards != 1 else ""
+def _shards(shards: int, stretch: Stretch | None = None) -> str:
+    given = [f"shards = {shards}"] if shards != 1 else []
+    if stretch is not None:
+        given += [f"{field.name} = {number(getattr(stretch, field.name))}" for field in fields(Stretch)]
+    return f" WITH ({', '.join(given)})" if given else ""
 
 
 def trigger_text(trigger: Trigger) -> str:

@@ -115,10 +115,22 @@ class EqualityJoinSelect:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """What is known beforehand of a band join: its columns are about from `lowest` to `highest`, and no band is beyond
+    ± `reach`. A row outside does no harm; a band is refused.
+    """
+
+    lowest: float
+    highest: float
+    reach: float
+
+
+@dataclass(frozen=True)
 class BandJoinSelect:
     """`left JOIN right ON right.b - left.a BETWEEN low AND high`; `on` is (a, b).
 
-    `shards`: over how many the subscriptions are spread; `WITH (shards = n)`.
+    `shards`: over how many the subscriptions or the rows are spread; `WITH (shards = n)`. `stretch`: what lets
+    `tolerant.sql.spreads` choose; `WITH (…, lowest = x, highest = y, reach = z)`.
     """
 
     left: str
@@ -127,6 +139,7 @@ class BandJoinSelect:
     low: Operand
     high: Operand
     shards: int = 1
+    stretch: Stretch | None = None
 
 
 @dataclass(frozen=True)

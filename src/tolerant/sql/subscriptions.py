@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tolerant.sql.files import Columns, TypedFile
 from tolerant.sql.predicates import Parameter
+from tolerant.sql.spreads import reach_of
 from tolerant.sql.statements import CreateQuery, Range, Subscribe, Unsubscribe
 from tolerant.sql.templates import Tables, bound_parameters, parameter_types, ranges_of
 from tolerant.transport.subscriptions import SUBSCRIBE, subscription_batches
@@ -43,7 +44,9 @@ class SubscriptionFile:
     def __init__(self, path: Path | str, query: CreateQuery, tables: Tables, kind: str = SUBSCRIBE) -> None:
         self._name, self._types = query.name, parameter_types(query, tables)
         self._kind = kind
-        self._file = TypedFile(path, self._types, infinite=True, check=_swapped(ranges_of(query)))
+        self._file = TypedFile(
+            path, self._types, infinite=True, check=_unusable(ranges_of(query), reach_of(query.select))
+        )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for columns in self._file:
@@ -65,10 +68,10 @@ class SubscriptionFile:
         return tuple(self._file.reasons)
 
 
-def _swapped(
-    ranges: tuple[Range, ...],
+def _unusable(
+    ranges: tuple[Range, ...], reach: float
 ) -> Callable[[Columns], Iterator[tuple[NDArray[np.bool_], Callable[[int], str]]]]:
-    """Finds the rows with a low end above its high end."""
+    """Finds the rows with a low end above its high end, or with a band beyond the query's reach."""
 
     def check(columns: Columns) -> Iterator[tuple[NDArray[np.bool_], Callable[[int], str]]]:
         for part in ranges:
@@ -76,6 +79,9 @@ def _swapped(
             above = pc.fill_null(pc.greater(low, high), False)
             if isinstance(above, pa.Array):
                 yield above.to_numpy(zero_copy_only=False), _above(part, columns)
+            beyond = pc.fill_null(pc.or_(pc.less(low, -reach), pc.greater(high, reach)), False)
+            if isinstance(beyond, pa.Array):
+                yield beyond.to_numpy(zero_copy_only=False), lambda row: f"the band is beyond the reach of ± {reach:g}"
 
     return check
 

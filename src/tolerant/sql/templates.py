@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tolerant.sql.errors import StatementError
 from tolerant.sql.predicates import Parameter
 from tolerant.sql.render import constant
+from tolerant.sql.spreads import reach_of
 from tolerant.sql.statements import (
     BandJoinSelect,
     CreateQuery,
@@ -129,6 +130,14 @@ def bound_parameters(statement: Subscribe | Unsubscribe, query: CreateQuery, tab
                 f"the range of {part.column} is empty: {_shown(part.low, low)} is above {_shown(part.high, high)}",
                 expected="a low end that is not above the high end",
                 hint="nothing lies between them; were the ends swapped?",
+                about=(query.name,),
+            )
+        reach = reach_of(query.select)
+        if low < -reach or high > reach:
+            raise StatementError(
+                f"the range of {part.column} is beyond the query's reach: {_shown(part.low, low)},"
+                f" {_shown(part.high, high)}",
+                expected=f"numbers from {-reach:g} to {reach:g}",
                 about=(query.name,),
             )
     return given

@@ -1,9 +1,9 @@
 """What a pipeline over two tables says of a join: result rows that appear and that are retracted, in `answers.<query>`.
 
-A result row stands with all subscriptions that it came to or went from at that moment, and each of them once: the
-rows of a band join for groups of subscriptions apart, so that many rows can name one list of subscriptions, each as much
-of it as it needs (a list view of Arrow). Those of one `at` are one transaction, and have one `step`, the last of its
-changes. A transaction is never in two entries.
+A result row stands with all subscriptions that it came to or went from at that moment, once; that of a band join once
+for each group of them, so that many rows can name one list of subscriptions, each as much of it as it needs (a list
+view of Arrow). Those of one `at` are one transaction, and have one `step`, the last of its changes. A transaction is
+never in two entries.
 """
 
 from __future__ import annotations

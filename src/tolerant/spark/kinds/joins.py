@@ -42,7 +42,8 @@ _OWN = "@own"  # no parameter is called so
 class Joins:
     """One join query: a template with its subscriptions, or without parameters one for all.
 
-    Of several shards (`part`) one of a band join knows all subscriptions, and tells those that are its own.
+    Of several shards (`part`) one of a band join that is spread by subscriptions knows all of them, and tells those
+    that are its own.
     """
 
     tally = "results"
@@ -62,7 +63,8 @@ class Joins:
         tables = [side.table for side in self._sides]
         self._tables = [(table.name, table.columns) for table in tables]
         self._types = parameter_types(query, tables)
-        is_spread = part.shards > 1 and isinstance(select, BandJoinSelect)
+        self._on = select.on
+        is_spread = part.shards > 1 and isinstance(select, BandJoinSelect) and part.ranges is None
         self._stretches = Stretches(part, state) if is_spread else None
         known = self._types | {_OWN: "BOOLEAN"} if is_spread else self._types
         self.subscriptions = Subscriptions(known) if state is None else Subscriptions.load(known, state)
@@ -141,8 +143,13 @@ class Joins:
         """Whole transactions, some of those that apply now."""
         told = self._runs(self._touched(0, part[0]), self._touched(1, part[1]))
         sizes, appear = told.stop - told.start, told.sign > 0
-        self._counts += (len(part[0]) + len(part[1]), int(sizes[appear].sum()), int(sizes[~appear].sum()))
+        self._counts += (self._counted(part), int(sizes[appear].sum()), int(sizes[~appear].sum()))
         return self._results(told, whole) if len(told.sign) else None
+
+    def _counted(self, part: Both) -> int:
+        """How many rows came or went, those once that several shards have."""
+        values = (side.changes.columns[on] for side, on in zip(part, self._on, strict=True))
+        return sum(int(np.count_nonzero(self._part.counts(one))) for one in values)
 
     def _runs(self, r: Touched, s: Touched) -> ToldRuns:
         """What the changes come to, in order: by moment, retracted first, then by the rows."""

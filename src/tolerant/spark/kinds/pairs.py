@@ -5,8 +5,8 @@ of one `at` are one transaction. What they are to whom the queries say; the rows
 topic `rows.<pair>`, under table and key, in the same transaction.
 
 Of several shards each reads all changes. Where rows are spread by what they are joined on, one holds the rows of its
-own values, and what comes for another takes away what it had under that key; where subscriptions are spread, all hold
-every row and the first speaks of them.
+own values or ranges, and what comes for another takes away what it had under that key; where subscriptions are spread,
+all hold every row and the first speaks of them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.relations import Changes, RowNumbers
 from tolerant.spark.hosting import Output
-from tolerant.spark.kinds.codes import codes
 from tolerant.spark.kinds.pair_queries import PairQuery, is_hosted, pair_query
 from tolerant.spark.kinds.parts import Part
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side, under
@@ -58,7 +58,7 @@ class PairShard(RowsShard[PairQuery]):
     def __init__(self, pair: Pair, shard: int = 0) -> None:
         one, other = (NumberedSide(table) for table in pair.tables)
         super().__init__(pair.name, (one, other), shard)
-        self._both, self._part = (one, other), Part(shard, pair.shards)
+        self._both, self._part = (one, other), Part(shard, pair.shards, pair.ranges)
         self._on = pair.on if pair.by_value else None
         self._is_speaker = pair.by_value or not shard
 
@@ -72,14 +72,15 @@ class PairShard(RowsShard[PairQuery]):
         if self._on is None:
             super()._apply(found)
             return
-        super()._apply([self._own(changes, on) for changes, on in zip(found, self._on, strict=True)])
+        own = zip(self._sides, found, self._on, strict=True)
+        super()._apply([self._own(side.table.name, changes, on) for side, changes, on in own])
         for side in self._sides:
             side.relation.unknown = 0  # a row that is not here may be another's
 
-    def _own(self, changes: Changes, on: str) -> Changes:
+    def _own(self, table: str, changes: Changes, on: str) -> Changes:
         """The changes as they are here: a row that comes for another shard has gone from this one."""
         insert = changes.insert.copy()
-        insert[insert] = self._part.owns(codes(changes.columns[on][insert]))
+        insert[insert] = self._part.holds(table, changes.columns[on][insert])
         return replace(changes, insert=insert)
 
     def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
@@ -102,4 +103,7 @@ class PairShard(RowsShard[PairQuery]):
         return name if self._on is None else row_key(str(self._shard), name)  # steps are a shard's own
 
     def _size(self) -> int:
-        return super()._size() if self._is_speaker else 0
+        if self._on is None:
+            return super()._size() if self._is_speaker else 0
+        held = (side.relation.rows()[on] for side, on in zip(self._sides, self._on, strict=True))
+        return sum(int(np.count_nonzero(self._part.counts(values))) for values in held)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.kind import Kind, allow_clauses, ranges, sides
 from tolerant.sql.kinds.ranges import check_ends, check_number, check_parameters, check_range
-from tolerant.sql.kinds.shards import check_shards, shards_of
+from tolerant.sql.kinds.shards import check_shards, check_stretch, shards_of, spread_of
 from tolerant.sql.predicates import Operand
 from tolerant.sql.shape import Band, Shape
+from tolerant.sql.spreads import reach_of
 from tolerant.sql.statements import BandJoinSelect, CreateQuery, CreateTable, EqualityJoinSelect, Select
 from tolerant.sql.templates import ranges_of
 from tolerant.sql.types import NUMERIC
@@ -52,8 +53,8 @@ def _band(shape: Shape, band: Band) -> BandJoinSelect:
     left, right = shape.relations
     on = sides(shape, band.minuend, band.subtrahend)
     if band.minuend.relation == right:
-        return BandJoinSelect(left, right, on, band.low, band.high, shards_of(shape))
-    return BandJoinSelect(left, right, on, _negative(band.high, band), _negative(band.low, band), shards_of(shape))
+        return BandJoinSelect(left, right, on, band.low, band.high, *spread_of(shape))
+    return BandJoinSelect(left, right, on, _negative(band.high, band), _negative(band.low, band), *spread_of(shape))
 
 
 def _negative(end: Operand, band: Band) -> Operand:
@@ -87,7 +88,20 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
         for column, table in zip(select.on, (left, right), strict=True):
             check_number(column, table)
         check_ends(ranges_of(query)[0])
+        check_stretch(select.stretch)
+        _check_reach(select)
     check_parameters(query, ranges_of(query))
+
+
+def _check_reach(select: BandJoinSelect) -> None:
+    reach = reach_of(select)
+    for end in (select.low, select.high):
+        if isinstance(end, int | float) and not -reach <= end <= reach:
+            raise StatementError(
+                f"the band ends at {end:g}, beyond its reach of {reach:g}",
+                expected=f"numbers from {-reach:g} to {reach:g}",
+                about=("WITH", "reach"),
+            )
 
 
 def check_joined(on: tuple[str, str], left: CreateTable, right: CreateTable) -> None:
