@@ -3,7 +3,7 @@
 It reads the same packed entries of the same log as our pipeline, batch by batch, keeps both tables as the entries have
 left them, and asks Spark SQL for the results that the batch has made (1) and unmade (-1): once only for how many there
 are, with a checksum, and once to have them written, each with its query and the columns of both rows, as Parquet files.
-(Rows with lists of queries, as ours are, took Spark longer: they must be grouped first.)
+(One row a result: to group them into lists, as ours are, it would have to shuffle them once more.)
 `python joins_plain.py LOG_URI QUERIES.parquet FOLDER ORDER` prints for each batch the seconds of both and the results
 by sign, of what was counted and of what the files have, as JSON; ORDER says which join comes first, that with the
 queries or that of the tables.
