@@ -68,6 +68,27 @@ def test_explain_of_a_join_without_a_limit_that_runs(uri):
     assert (found["started"], found["grows"], found["kept"]) == (True, ["r", "s"], None)
 
 
+@pytest.mark.parametrize(
+    ("options", "by", "copies", "shown"),
+    [
+        ("shards = 4", "subscriptions", [4, 4], "lowest, highest and reach are not given"),
+        ("shards = 4, lowest = 0, highest = 100, reach = 5", "ranges", [1, 1.3], "in 1.30 on average"),
+        ("shards = 4, lowest = 0, highest = 100, reach = 60", "subscriptions", [4, 4], "reach into all of them too"),
+    ],
+)
+def test_explain_says_how_a_band_join_is_spread(options, by, copies, shown):
+    text = f"SELECT * FROM r JOIN s ON s.v - r.v BETWEEN -1 AND 1 WITH ({options})"
+    found = json.loads(call("explain", text, "--json").stdout)["spread"]
+    assert (found["shards"], found["by"], found["copies"]) == (4, by, copies)
+    assert shown in " ".join(call("explain", text).stdout.split())
+
+
+def test_explain_of_joins_by_value_and_with_one_shard():
+    found = json.loads(call("explain", f"{RANGED} WITH (shards = 2)", "--json").stdout)["spread"]
+    assert (found["by"], found["copies"]) == ("values", [1, 1])
+    assert json.loads(call("explain", RANGED, "--json").stdout)["spread"] is None
+
+
 def test_explain_of_a_limited_join_and_of_what_is_none():
     shown = call("explain", "SELECT * FROM r JOIN s ON r.k = s.k KEEP 100 ROWS").stdout
     assert "at most 100 rows" in shown

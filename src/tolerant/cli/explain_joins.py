@@ -13,10 +13,24 @@ from tolerant.cli.reporting import CommandError
 from tolerant.client import kept_share, standing
 from tolerant.sql import CreateQuery, StatementError, home_of, parse
 from tolerant.sql.lookups import lookup_table
+from tolerant.sql.spreads import copies, is_by_range
 from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, KeepJoinSelect
 from tolerant.transport import Log
 
 JOINS = (BandJoinSelect, EqualityJoinSelect, KeepJoinSelect)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a join is spread over its shards. `by`: "values" and "ranges" are of what rows are joined on, and a shard has
+    the rows of its own; by "subscriptions" it has all rows, and its own subscriptions. `copies`: in how many shards a
+    row of each table is, on average by estimate; `otherwise`: what it would be spread by ranges, where that is known.
+    """
+
+    shards: int
+    by: str
+    copies: tuple[float, float]
+    otherwise: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,7 @@ class JoinExplanation:
     error: float | None = None
     looked_up: str | None = None
     fetched: int | None = None
+    spread: Spread | None = None
 
 
 def explain_planned(text: str, as_json: bool) -> bool:
@@ -86,7 +101,8 @@ def planned_join(text: str) -> JoinExplanation:
     select = query.select
     tables = (select.left, select.right)
     keep = select.rows if limited and isinstance(select, KeepJoinSelect) else None
-    return JoinExplanation(query.name, tables, False, keep, () if keep is not None else tables)
+    grows = () if keep is not None else tables
+    return JoinExplanation(query.name, tables, False, keep, grows, spread=spread_of(select))
 
 
 def standing_join(log: Log, query: CreateQuery, looked_up: str | None = None) -> JoinExplanation:
@@ -96,7 +112,8 @@ def standing_join(log: Log, query: CreateQuery, looked_up: str | None = None) ->
     tables = (select.left, select.right)
     figures = table_figures(log, home_of(select))
     if not isinstance(select, KeepJoinSelect):
-        return JoinExplanation(query.name, tables, True, None, tables, None if figures is None else figures["rows"])
+        kept = None if figures is None else figures["rows"]
+        return JoinExplanation(query.name, tables, True, None, tables, kept, spread=spread_of(select))
     own = {} if figures is None else figures["figures"].get(query.name, {})
     said = kept_share(log, query.name, select.shards)
     return JoinExplanation(
@@ -114,8 +131,43 @@ def standing_join(log: Log, query: CreateQuery, looked_up: str | None = None) ->
     )
 
 
+def spread_of(select: BandJoinSelect | EqualityJoinSelect | KeepJoinSelect) -> Spread | None:
+    """How a join is spread; None: it has one shard."""
+    shards, all_of_them = select.shards, float(select.shards)
+    if shards == 1:
+        return None
+    if not isinstance(select, BandJoinSelect):
+        return Spread(shards, "values", (1.0, 1.0))
+    estimate = copies(select)
+    if is_by_range(select):
+        return Spread(shards, "ranges", (1.0, estimate or 1.0))
+    ranged = None if estimate is None else (1.0, estimate)
+    return Spread(shards, "subscriptions", (all_of_them, all_of_them), ranged)
+
+
+def _show_spread(console: Console, found: JoinExplanation, spread: Spread) -> None:
+    one, other = found.tables
+    if spread.by == "values":
+        console.print(f"{spread.shards} shards have the rows of both tables by what they are joined on.")
+        return
+    if spread.by == "ranges":
+        console.print(
+            f"{spread.shards} shards have ranges of what is compared: a row of {one} is in one of them, a row of"
+            f" {other} where a band can reach it, in {spread.copies[1]:.2f} on average. All have all subscriptions."
+        )
+        return
+    why = (
+        "lowest, highest and reach are not given, by which rows could be spread instead"
+        if spread.otherwise is None
+        else "spread by ranges, bands would reach into all of them too"
+    )
+    console.print(f"{spread.shards} shards have the subscriptions between them, and all rows of both tables: {why}.")
+
+
 def _show(found: JoinExplanation) -> None:
     console = Console()
+    if found.spread is not None:
+        _show_spread(console, found, found.spread)
     one, other = found.tables
     if found.keep is None:
         begun = "keeps" if found.started else "would keep"
