@@ -7,23 +7,14 @@ a crash or said again by a pipeline that started anew; and a client that dies an
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
-from tolerant.client import Client, Position, send
-from tolerant.kernels.versions import version
+from tolerant.client import Client, Position
 from tolerant.spark.kinds.pairs import PairShard
 from tolerant.sql import CreateQuery, CreateTable, Pair, Subscribe, Unsubscribe, parse
-from tolerant.sql.subscriptions import subscription_row
-from tolerant.streams import SECOND, StreamOptions
 from tolerant.testing.pair_truth import PairTruth, Told
-from tolerant.transport.changes import ARROW, changes_batch, clock_row, topic_of
-from tolerant.transport.log import QUERIES, START
-from tolerant.transport.memory import MemoryLog
+from tolerant.testing.rows_simulation import OPTIONS, Feeder, RowsSimulation
 from tolerant.transport.rows import unpack
 
 _STATEMENTS = [
@@ -40,8 +31,6 @@ _STATEMENTS = [
 _TABLES = tuple(statement for statement in _STATEMENTS if isinstance(statement, CreateTable))
 _QUERIES = {statement.name: statement for statement in _STATEMENTS if isinstance(statement, CreateQuery)}
 _PAIR = Pair.of(*_TABLES)
-_TOPICS = (QUERIES, *(topic_of(table.name) for table in _TABLES), f"subscriptions.{_PAIR.name}")
-_OPTIONS = StreamOptions()
 
 
 @dataclass(frozen=True)
@@ -59,159 +48,36 @@ class PairReport:
         return not self.violations
 
 
-@dataclass
-class _Feeder:
-    """Says rows of a table under its own clock; what waits to be sent is lost when it dies."""
-
-    table: CreateTable
-    skew: int
-    epoch: int = 1
-    counter: int = 0
-    at: int = 0
-    waiting: list[pa.RecordBatch] = field(default_factory=list)
-
-
-@dataclass
-class _Pipeline:
-    """A checkpoint, and the shard that runs on it."""
-
-    name: str
-    position: int = START
-    batch: int = 0
-    snapshot: bytes | None = None
-    deltas: list[bytes] = field(default_factory=list)
-    shard: PairShard = field(default_factory=lambda: PairShard(_PAIR))
-
-    def rise(self) -> None:
-        """As after a crash."""
-        self.shard = PairShard(_PAIR)
-        self.shard.restore(self.snapshot, self.deltas)
-
-
 def simulate_pair(seed: int, steps: int = 120) -> PairReport:
     """Play a history of so many steps, and judge it. The same seed plays the same."""
     simulation = _Simulation(seed)
-    for _ in range(steps):
-        simulation.step()
-    simulation.finish()
+    simulation.play(steps)
     return simulation.judge()
 
 
-class _Simulation:
+class _Simulation(RowsSimulation):
+    KEYS, SIZES = 4, (1, 1, 2)
+
     def __init__(self, seed: int) -> None:
-        self._seed, self._random = seed, random.Random(seed)
-        self._log, self._now = MemoryLog(), 1_000_000 * SECOND
-        for statement in _STATEMENTS:
-            send(self._log, statement)
-        self._feeders = [_Feeder(table, self._random.randint(-200_000, 200_000)) for table in _TABLES]
-        self._pipelines = [_Pipeline("p0")]
+        feeders = [(f"feeder of {table.name}", table) for table in _TABLES]
+        super().__init__(seed, _STATEMENTS, _PAIR.name, lambda: PairShard(_PAIR), feeders)
         self._held: set[tuple[str, str]] = set()  # what a client knows of the results of `close`
         self._place: Position | None = None
         self._misheard: list[str] = []
-        self._restarts = 0
 
-    def step(self) -> None:
-        """Something happens."""
-        chance = self._random
-        self._now += chance.randint(10_000, 400_000)
-        chance.choices(
-            [self._change, self._post, self._repeat, self._clock, self._read, self._people, self._die, self._listen],
-            [35, 25, 4, 20, 15, 8, 5, 6],
-        )[0]()
-
-    def finish(self) -> None:
-        """The weather turns calm: everything is sent, read and heard."""
-        for feeder in self._feeders:
-            self._send(feeder, len(feeder.waiting))
-        self._now += 2 * _OPTIONS.lease
-        for table in _TABLES:
-            self._tick(table)
-        self._read(whole=True)
-        self._listen(whole=True)
-
-    # -- what can happen ---------------------------------------------------------------------------------------------
-
-    def _change(self) -> None:
-        """A transaction of one feeder; now and then it has the time of another's."""
-        chance, feeder = self._random, self._random.choice(self._feeders)
+    def _moment(self, feeder: Feeder) -> int:
+        """Now and then a transaction has the time of another's."""
         other = max(one.at for one in self._feeders)
-        at = other if chance.random() < 0.3 else self._now + feeder.skew
-        feeder.at = max(at, feeder.at + 1)
-        kinds, keys, rows = [], [], []
-        for key in chance.sample(range(4), chance.choice([1, 1, 2])):
-            row = (key, chance.choice("pq"), chance.choice([-1.0, 0.0, 0.1, 0.3, 1.0, 2.5]))
-            said = [("delete", None)] if chance.random() < 0.3 else [("insert", row)]
-            for kind, values in said if chance.random() < 0.5 else [("delete", None), *said]:
-                kinds.append(kind)
-                keys.append(str(key))
-                rows.append(values)
-        feeder.waiting.append(_batch(feeder, kinds, keys, rows))
+        return other if self._random.random() < 0.3 else super()._moment(feeder)
 
-    def _post(self) -> None:
-        self._send(self._random.choice(self._feeders), 1)
+    def _row(self, key: int) -> tuple[Any, ...]:
+        return key, self._random.choice("pq"), self._random.choice([-1.0, 0.0, 0.1, 0.3, 1.0, 2.5])
 
-    def _send(self, feeder: _Feeder, count: int) -> None:
-        for batch in feeder.waiting[:count]:
-            self._log.append(topic_of(feeder.table.name), batch)
-        del feeder.waiting[:count]
-
-    def _repeat(self) -> None:
-        """An append that was not sure to have succeeded is made again; or somebody writes nonsense."""
-        topic = topic_of(self._random.choice(_TABLES).name)
-        entries = self._log.read(topic)
-        payload = b"nobody can read this"
-        if entries and self._random.random() < 0.8:
-            payload = self._random.choice(entries[-5:]).payload
-        self._log.append_packed([(topic, payload)])
-
-    def _clock(self) -> None:
-        self._tick(self._random.choice(_TABLES))
-
-    def _tick(self, table: CreateTable) -> None:
-        clock = clock_row(table.columns, self._now, 1, self._pipelines[-1].name)
-        self._log.append(topic_of(table.name), clock)
-
-    def _people(self) -> None:
-        """Somebody subscribes or unsubscribes."""
+    def _statement(self) -> Subscribe | Unsubscribe:
         chance = self._random
         kind = Subscribe if chance.random() < 0.7 else Unsubscribe
         low = chance.choice([-1.0, 0.0, 0.2])
-        values = (low, low + chance.choice([0.0, 1.0, 2.5]))
-        statement = kind(chance.choice(["near", "same"]), values)
-        self._log.append(_TOPICS[-1], subscription_row(statement, _QUERIES[statement.name], _TABLES))
-        send(self._log, statement)
-
-    def _die(self) -> None:
-        """A feeder or the pipeline crashes, or a pipeline starts anew on an empty checkpoint."""
-        choice = self._random.random()
-        if choice < 0.4:
-            feeder = self._random.choice(self._feeders)
-            feeder.waiting, feeder.epoch, feeder.counter = [], feeder.epoch + 1, 0
-            return
-        self._restarts += 1
-        if choice < 0.55:
-            self._pipelines.append(_Pipeline(f"p{len(self._pipelines)}"))
-        else:
-            self._pipelines[-1].rise()
-
-    def _read(self, whole: bool = False) -> None:
-        """A batch of the newest pipeline: applied, written once, committed; it may die before the last."""
-        pipeline, chance = self._pipelines[-1], self._random
-        entries = self._log.read(_TOPICS, pipeline.position)
-        if not whole and entries:
-            entries = entries[: chance.randint(1, len(entries))]
-        if not entries:
-            return
-        runs = 1 if whole or chance.random() >= 0.1 else 2  # the second: written, but not committed
-        for run in range(runs):
-            if run:
-                pipeline.rise()
-            outputs, delta = pipeline.shard.apply(entries)
-            self._log.append_once(pipeline.name, pipeline.batch, [(o.topic, o.payload) for o in outputs])
-        pipeline.position, pipeline.batch = entries[-1].position, pipeline.batch + 1
-        pipeline.deltas.append(delta)
-        if chance.random() < 0.2:
-            pipeline.snapshot, pipeline.deltas = pipeline.shard.snapshot(), []
+        return kind(chance.choice(["near", "same"]), (low, low + chance.choice([0.0, 1.0, 2.5])))
 
     def _listen(self, whole: bool = False) -> None:
         """A client comes up with what it kept, hears what there is, deals with some of it, and dies."""
@@ -233,8 +99,8 @@ class _Simulation:
 
     def judge(self) -> PairReport:
         """Hold what was said against what had to be."""
-        truth = PairTruth(_TABLES, _OPTIONS.latency, _OPTIONS.lease)
-        truth.read(self._log.read(_TOPICS))
+        truth = PairTruth(_TABLES, OPTIONS.latency, OPTIONS.lease)
+        truth.read(self._log.read(self._topics))
         violations, told = list(self._misheard), self._told()
         for who in sorted({*truth.told, *told}):
             expected, heard = sorted(truth.told.get(who, [])), sorted(told.get(who, []))
@@ -268,23 +134,3 @@ def _texts(result: dict[str, Any], query: str) -> tuple[str, str]:
         for name in (select.left, select.right)
     )
     return left, right
-
-
-def _batch(feeder: _Feeder, kinds: list[str], keys: list[str], rows: list[Any]) -> pa.RecordBatch:
-    n, columns = len(kinds), feeder.table.columns
-    first = version(feeder.epoch, feeder.counter + 1)
-    feeder.counter += n
-    values = {
-        column.name: pa.array([row[index] if row else None for row in rows], ARROW[column.type])
-        for index, column in enumerate(columns)
-    }
-    return changes_batch(
-        columns,
-        kinds=kinds,
-        keys=pa.array(keys, pa.string()),
-        at=np.full(n, feeder.at),
-        source=f"feeder of {feeder.table.name}",
-        sequence=np.arange(first, first + n),
-        through=np.full(n, feeder.at),
-        values=values,
-    )
