@@ -15,6 +15,9 @@ class DuckEngine:
         self.connection = duckdb.connect(config={"threads": 1})
         self.runs = []
 
+    def rest(self):
+        pass
+
     def run(self, sql, sources):
         self.runs.append(sql)
         for name, source in sources.items():

@@ -65,6 +65,8 @@ def test_the_same_calls_get_the_same_answers_also_after_a_restart(method):
 def test_a_slow_push_lowers_the_limit_and_faithful_ones_let_it_rise_again():
     live = Scheduler(MODELS, 6.0, learn=0)
     live.pushed(1, 10, 4.0)
+    assert 3.0 < live.working_limit < 6.0  # one alone may have been disturbed
+    live.pushed(1, 10, 4.0)
     assert live.working_limit == 3.0
     limits = [live.working_limit]
     for _ in range(120):
@@ -107,6 +109,22 @@ def test_the_margin_follows_the_spread_of_what_pushes_take(sigma):
     assert np.mean(np.array(pulls) <= limit) >= 0.99
     assert live.working_limit <= 0.9 * limit * (1 + 1e-9)
     assert np.median(pulls) > 0  # not by never letting anything wait
+
+
+def test_one_slow_push_among_many_neither_moves_the_cost_nor_stops_tables_from_waiting():
+    live = Scheduler([Measured([1, 100], [1.0, 1.2]), Measured([1, 100], [1.1, 1.3])], 1.6, margin=0.9)
+    for turn in range(60):
+        for table, seconds in ((0, 1.0), (1, 1.1)):
+            live.pushed(table, 1, 2.5 * seconds if turn == 30 else seconds)
+            assert live.working_limit > 1.15
+    assert live.costs[0](1) == pytest.approx(1.0)
+
+
+def test_pushes_that_take_less_than_predicted_leave_the_limit_alone():
+    live = Scheduler(MODELS, 6.0, learn=0, margin=0.9)
+    for _ in range(20):
+        live.pushed(1, 10, 0.01)
+    assert live.working_limit == pytest.approx(5.4)
 
 
 def test_a_measured_cost_is_refitted_and_a_given_one_is_not():

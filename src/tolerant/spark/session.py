@@ -40,6 +40,18 @@ _QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.ui.enabled": "false",
 }
+_SMALL = {
+    # Spark sets aside a page of 16 MB or more for every small hash table, and blocks of 4 MB for everything that it
+    # broadcasts. Our jobs are small and many: that garbage made Java stop for a fifth of a second at every other push
+    # into a view. What is larger gets more pages and blocks.
+    "spark.buffer.pageSize": "1m",
+    "spark.broadcast.blockSize": "256k",
+    # What the web page would show of jobs that have ended, which nobody sees.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "20",
+}
 _ONE_MACHINE = {
     # The name of the machine may lead nowhere, on a laptop without a network say.
     "spark.driver.host": "127.0.0.1",
@@ -70,7 +82,7 @@ def session(
         **_STATE,
         **_PYTHON,
         **_QUIET,
-        **(_ONE_MACHINE | _FILES if local else {}),
+        **(_ONE_MACHINE | _FILES | _SMALL if local else {}),
         "spark.sql.shuffle.partitions": str(shards),
         # Spark's planner recurses deeply; the default stack overflows now and then, when a query is stopped above all.
         "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile={log4j}{_LIGHT_JAVA if local else ''}",

@@ -29,9 +29,9 @@ _METHODS = (*_RULES, "estimated", "forecast")
 _MOST_EXCESS = 10.0
 _FADING = 0.9
 _MEMORY = 0.05
-_SURE = 2.33
-"""Deviations within which 99 of 100 pushes stay, if the logarithms of what they take over what was predicted are
-normal.
+_SURE = 2.33 * math.sqrt(math.pi / 2)
+"""Mean absolute deviations within which 99 of 100 pushes stay, if the logarithms of what they take over what was
+predicted are normal. Squares would let one slow push in a hundred decide about all others.
 """
 
 
@@ -81,6 +81,7 @@ class Scheduler:
         self.pending = np.zeros(n, np.int64)
         self._arrived, self._peak = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self._rate, self._excess, self._spread = np.zeros(n), np.ones(n), np.zeros(n)
+        self._before = np.ones((n, 2))  # what the last two pushes of each table took over what was predicted
         self._ticks, self._turn, self._spent = 0, 0, 0.0
         self._cycle: list[int] = []
         if method == "estimated":
@@ -97,7 +98,7 @@ class Scheduler:
         """The limit that is kept: the share `margin` of the one promised, and less where 99 of 100 pushes, as they have
         spread about their predictions, would not stay within that; and for a while after a push that took longer.
         """
-        sure = np.exp(_SURE * np.sqrt(self._spread))
+        sure = np.exp(_SURE * self._spread)
         return self.limit / min(_MOST_EXCESS, max(1 / self.margin, float(np.maximum(self._excess, sure).max())))
 
     @property
@@ -131,9 +132,10 @@ class Scheduler:
     def pushed(self, table: int, rows: int, seconds: float) -> None:
         """Learn from a push that was made: `rows` changes of a table took `seconds`.
 
-        A `Measured` cost is refitted, the newest timing weighing `learn`. A push that took longer than predicted
-        lowers the working limit by as much, and pushes that spread about their predictions lower it by that spread;
-        those that keep to the prediction let it rise again.
+        A `Measured` cost is refitted, the newest timing weighing `learn`. Pushes that take longer than predicted lower
+        the working limit by as much, and pushes that spread about their predictions lower it by that spread; those
+        that keep to the prediction let it rise again. What is believed is the median of the last three pushes: one
+        alone that is slow, for whatever the machine did besides, counts towards the spread only.
         """
         if not 0 <= checked_count("table", table, 0) < len(self._costs):
             raise ValueError(f"table must be one of 0 … {len(self._costs) - 1}, got {table}")
@@ -141,12 +143,15 @@ class Scheduler:
         cost = self._costs[table]
         expected = float(cost(size))
         over = took / expected if expected > 0 else (1.0 if took == 0 else _MOST_EXCESS)
+        over = min(_MOST_EXCESS, max(over, 1 / _MOST_EXCESS))
+        believed = float(np.median([over, *self._before[table]]))
+        self._before[table] = self._before[table, 1], over
         held = 1 + _FADING * (self._excess[table] - 1)
-        self._excess[table] = min(_MOST_EXCESS, max(1.0, over, held))
-        squared = math.log(min(_MOST_EXCESS, max(over, 1 / _MOST_EXCESS))) ** 2
-        self._spread[table] += _MEMORY * (squared - self._spread[table])
+        self._excess[table] = max(1.0, believed, held)
+        # Of the logarithms those above 0 alone, doubled: that something is done sooner makes no refresh late.
+        self._spread[table] += _MEMORY * (2 * math.log(max(1.0, over)) - self._spread[table])
         if isinstance(cost, Measured) and self._learn > 0:
-            self._costs[table] = cost.learned(size, took, self._learn)
+            self._costs[table] = cost.learned(size, believed * expected if expected > 0 else took, self._learn)
             self._curves = Curves(self._costs)
 
     def _chosen(self, extra: NDArray[np.int64], bound: float, again: float) -> tuple[int, float]:
@@ -191,6 +196,7 @@ class Scheduler:
             "rate": self._rate,
             "excess": self._excess,
             "spread": self._spread,
+            "before": self._before,
         }
         arrays = {name: array.copy() for name, array in arrays.items()}
         for table, cost in enumerate(self._costs):
@@ -202,6 +208,7 @@ class Scheduler:
         """Become what `state` said, bit for bit; made with the same arguments, it goes on giving the same answers."""
         self.pending, self._arrived, self._peak = (arrays[name].copy() for name in ("pending", "arrived", "peak"))
         self._rate, self._excess, self._spread = (arrays[name].copy() for name in ("rate", "excess", "spread"))
+        self._before = arrays["before"].copy()
         self._ticks, self._turn, self._spent = values
         for table, cost in enumerate(self._costs):
             if isinstance(cost, Measured):

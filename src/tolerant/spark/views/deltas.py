@@ -42,6 +42,16 @@ class Slice:
     columns: tuple[Column, ...]
     whole: bool = False
 
+    def read(self) -> pa.Table:
+        """The rows, with their versions."""
+        schema = signed_schema(self.columns)
+        parts = [pq.read_table(path, columns=schema.names).select(schema.names).cast(schema) for path in self.files]
+        rows = pa.concat_tables([schema.empty_table(), *parts])
+        if self.whole:
+            return rows
+        versions = rows.column(VERSION)
+        return rows.filter(pc.and_(pc.greater(versions, self.low), pc.less_equal(versions, self.high)))
+
 
 def signed_schema(columns: Sequence[Column]) -> pa.Schema:
     """The columns of a delta log's files."""
@@ -105,13 +115,7 @@ class DeltaLog:
 
     def read(self, low: int, high: int, names: Sequence[str]) -> pa.Table:
         """The same as a table."""
-        found = self.slice(low, high, names)
-        wanted = [VERSION, WEIGHT, *(column.name for column in found.columns)]
-        schema = pa.schema([signed_schema(self.columns).field(name) for name in wanted])
-        parts = [pq.read_table(path, columns=wanted, schema=signed_schema(self.columns)) for path in found.files]
-        rows = pa.concat_tables([schema.empty_table(), *(part.select(wanted) for part in parts)])
-        versions = rows.column(VERSION)
-        return rows.filter(pc.and_(pc.greater(versions, low), pc.less_equal(versions, high)))
+        return self.slice(low, high, names).read()
 
     def compact(self, below: int) -> None:
         """Make one file of many, without what came and went again up to version `below`, which nobody asks before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.utils import AnalysisException
@@ -34,6 +35,9 @@ _TYPES = {
     "double": "DOUBLE",
 }
 _SMALL = 200_000  # rows that are sent to every task instead of shuffling the tables
+_TINY = 1_000  # rows that are part of the plan: no job has to read them
+_FRAMES = 64  # slices that are known to Spark at a time
+_FULL = 0.5  # the share of Java's memory above which it is tidied up
 
 
 class SparkEngine:
@@ -43,6 +47,7 @@ class SparkEngine:
         self.spark = spark.newSession()
         for name, value in _SETTINGS.items():
             self.spark.conf.set(name, value)
+        self._frames: dict[Slice, DataFrame] = {}
 
     dialect = "spark"
 
@@ -66,19 +71,36 @@ class SparkEngine:
     def run(self, sql: str, sources: Sources) -> pa.Table:
         """See `Engine.run`."""
         for name, source in sources.items():
-            frame = self._sliced(source) if isinstance(source, Slice) else self._given(source)
+            frame = self._known(source) if isinstance(source, Slice) else self._given(source)
             frame.createOrReplaceTempView(name)
         return self.spark.sql(sql).toArrow()
+
+    def rest(self) -> None:
+        """Nobody waits: collect garbage, if Java would soon have to in the middle of a push."""
+        java = self.spark._jvm.java.lang
+        runtime = java.Runtime.getRuntime()
+        if runtime.totalMemory() - runtime.freeMemory() > _FULL * runtime.maxMemory():
+            java.System.gc()
+
+    def _known(self, source: Slice) -> DataFrame:
+        """A slice as Spark knows it: files never change, and to look at them anew takes as long as a small join."""
+        frame = self._frames.pop(source, None)
+        if frame is None:
+            frame = self._sliced(source)
+        self._frames[source] = frame
+        if len(self._frames) > _FRAMES:
+            self._frames.pop(next(iter(self._frames)))
+        return frame
 
     def _given(self, rows: pa.Table) -> DataFrame:
         frame = self.spark.createDataFrame(rows)
         return F.broadcast(frame) if len(rows) <= _SMALL else frame
 
     def _sliced(self, source: Slice) -> DataFrame:
+        if sum(pq.read_metadata(path).num_rows for path in source.files) <= _TINY:
+            return self._given(source.read().drop_columns([VERSION]))
         own = ", ".join(f"`{column.name}` {column.type}" for column in source.columns)
         schema = f"{WEIGHT} BIGINT" + (f", {own}" if own else "")
-        if not source.files:
-            return self.spark.createDataFrame([], schema)
         paths = [str(path) for path in source.files]
         if source.whole:
             return self.spark.read.schema(schema).parquet(*paths)

@@ -33,6 +33,8 @@ class Pushed:
     seconds: dict[str, float] = field(default_factory=dict)
     recomputed: int = 0
     """Groups that had to be worked out anew, for an extreme went."""
+    cancelled: list[str] = field(default_factory=list)
+    """Tables whose changes cancelled each other out: there was nothing to join, and the time says nothing."""
 
 
 class Maintained:
@@ -69,7 +71,9 @@ class Maintained:
             begun = time.perf_counter()
             rows, result = self._delta(table, self.absorbed[table], version)
             self.absorbed[table] = version
-            if result is not None:
+            if result is None:
+                done.cancelled.append(table)
+            else:
                 touched, unsure = self.groups.merge(result.to_pydict())
                 done.touched += touched
                 stale |= dict.fromkeys(unsure)

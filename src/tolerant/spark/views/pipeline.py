@@ -73,6 +73,10 @@ class ViewEngine(Engine, Protocol):
         """
         ...
 
+    def rest(self) -> None:
+        """Nobody waits: time for what would else disturb a push."""
+        ...
+
 
 class ViewPipeline:
     """See the module. `step` does one round; `start` lets a thread do them until `stop`."""
@@ -95,6 +99,7 @@ class ViewPipeline:
         self._shard = ViewShard(views)
         self._logs = {name: DeltaLog(folder / "deltas" / name, t.columns) for name, t in self._tables.items()}
         self._live: dict[str, LiveView] = {}
+        self._pushed: set[str] = set()  # tables that were pushed into some view in this round
         self._filed: list[Applied] = []  # what the tables took of the entries last read
         self._position, self._batch = START, 0
         self._recorded, self._stands = 0, START  # horizon and position of the last record
@@ -174,6 +179,7 @@ class ViewPipeline:
                 outputs.append(Output(f"answers.{live.name}", pack(joined(live.news_said))))
                 live.news_said = []
         self._commit(outputs)
+        self._tidy()
         return True
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -308,8 +314,7 @@ class ViewPipeline:
         kind = NOTICE if fired else "refresh" if asked else "push"
         at = fired.at if fired else self._shard.horizon or 0
         self._say(live, done, asked, kind, at, time.perf_counter() - begun, predicted, outputs)
-        for table in due:
-            self._logs[table].compact(min(view.view.absorbed.get(table, 1 << 62) for view in self._live.values()))
+        self._pushed |= set(due)
 
     def _say(
         self,
@@ -374,6 +379,18 @@ class ViewPipeline:
             **live.figures,
         }
         return Output(self._status, pack(compacted([(f"view/{live.name}", number, json.dumps(body).encode())])))
+
+    def _tidy(self) -> None:
+        """What has been pushed is said: time for what nobody should have to wait for.
+
+        Files are made one only behind what the log knows to be absorbed: after a crash no view goes back before that.
+        """
+        if not self._pushed:
+            return
+        for table in self._pushed:
+            self._logs[table].compact(min(view.view.absorbed.get(table, 1 << 62) for view in self._live.values()))
+        self._pushed = set()
+        self._engine.rest()
 
     # -- state -----------------------------------------------------------------------------------------------------
 
