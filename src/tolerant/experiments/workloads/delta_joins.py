@@ -113,7 +113,8 @@ class DeltaJoins:
         for name, columns in self.rows.items():
             count = len(next(iter(columns.values())))
             self._add(name, np.ones(count, np.int64), columns)
-        self.view = Maintained(plan_of(select, tables), self.logs, SparkEngine(spark))
+        self._engine = SparkEngine(spark)
+        self.view = Maintained(plan_of(select, tables), self.logs, self._engine)
         self.view.compute(self._newest())
 
     def change(self, table: str, count: int) -> None:
@@ -124,8 +125,10 @@ class DeltaJoins:
         column = "ps_supplycost" if table == PARTSUPP else "s_nationkey"
         chosen = self._rng.choice(len(held[column]), count, replace=False)
         old = {name: values[chosen] for name, values in held.items()}
-        drawn = self._rng.integers(100, 100_001, count) / 100 if table == PARTSUPP else self._rng.integers(0, 25, count)
-        held[column][chosen] = drawn
+        if table == PARTSUPP:
+            held[column][chosen] = self._rng.integers(100, 100_001, count) / 100
+        else:  # another nation, always: what changes back is nothing to push
+            held[column][chosen] = (held[column][chosen] + self._rng.integers(1, _NATIONS, count)) % _NATIONS
         new = {name: values[chosen] for name, values in held.items()}
         self._add(
             table,
@@ -140,8 +143,9 @@ class DeltaJoins:
             self.logs[table].flush()
         done = self.view.push({table: self.logs[table].last for table in tables})
         took = time.perf_counter() - begun
-        for table in tables:  # as the pipeline does, when nobody waits: many small files would slow every later push
+        for table in tables:  # as the pipeline does, when nobody waits
             self.logs[table].compact(self.view.absorbed[table])
+        self._engine.rest()
         return done, took
 
     def timed(self, table: str, sizes: Sequence[int], repeats: int = 1) -> list[tuple[int, float]]:

@@ -48,6 +48,7 @@ class SparkEngine:
         for name, value in _SETTINGS.items():
             self.spark.conf.set(name, value)
         self._frames: dict[Slice, DataFrame] = {}
+        self._named: dict[str, Slice | None] = {}  # what the names that its SQL reads stand for
 
     dialect = "spark"
 
@@ -56,6 +57,7 @@ class SparkEngine:
         for table in tables:
             schema = ", ".join(f"`{column.name}` {column.type}" for column in table.columns)
             self.spark.createDataFrame([], schema).createOrReplaceTempView(f"`{table.name}`")
+            self._named.pop(table.name, None)  # a table may be called what a source is
         try:
             found = self.spark.sql(sql).schema
         except AnalysisException as error:
@@ -71,8 +73,11 @@ class SparkEngine:
     def run(self, sql: str, sources: Sources) -> pa.Table:
         """See `Engine.run`."""
         for name, source in sources.items():
-            frame = self._known(source) if isinstance(source, Slice) else self._given(source)
-            frame.createOrReplaceTempView(name)
+            if not isinstance(source, Slice):
+                self._given(source).createOrReplaceTempView(name)
+            elif self._named.get(name) != source:
+                self._known(source).createOrReplaceTempView(name)
+            self._named[name] = source if isinstance(source, Slice) else None
         return self.spark.sql(sql).toArrow()
 
     def rest(self) -> None:
