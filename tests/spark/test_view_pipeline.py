@@ -1,5 +1,6 @@
 """The pipeline of views without Spark (DuckDB runs its SQL): statements, requests, crashes, what clients see."""
 
+import itertools
 import json
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from view_duck import DuckEngine, recomputed, same_rows
 
 from tolerant.client import Client, send
 from tolerant.edge import Table
-from tolerant.spark.views import live
+from tolerant.spark.views import deltas, live
 from tolerant.spark.views.pipeline import ViewPipeline
 from tolerant.sql import parse
 from tolerant.sql.homes import Views
@@ -202,6 +203,34 @@ def test_a_refreshed_view_is_right_whatever_was_pushed_before_and_through_crashe
             row = list(change.row.values())
             heard.append(row) if change.kind == "insert" else heard.remove(row)
         assert same_rows(heard, shop.truth(name))
+
+
+def test_files_are_made_one_only_behind_what_is_recorded(tmp_path, monkeypatch):
+    monkeypatch.setattr(deltas, "MOST_FILES", 2)
+    shop = ViewShop(tmp_path, create("grouped"))
+    shop.tick()
+    keys = itertools.count()
+
+    def change(count):
+        for key in itertools.islice(keys, count):
+            shop.put("supply", key, "p", key % 3)
+            shop.put("demand", key, "p", key % 5)
+            shop.refresh("grouped")
+
+    record = shop.pipeline._record
+
+    def crash(outputs):
+        if outputs:
+            raise Broken
+        record(outputs)
+
+    change(4)
+    monkeypatch.setattr(shop.pipeline, "_record", crash)
+    with pytest.raises(Broken):
+        change(1)
+    shop.restart()
+    change(5)
+    shop.check("grouped")
 
 
 def test_tables_are_pushed_in_their_own_time(tmp_path):
