@@ -279,7 +279,7 @@ def test_a_thousand_subscriptions_come_from_one_batch_and_go():
     status = json.loads(shop.log.latest(f"status.{HOME}", "summary/0").body)
     assert status["subscriptions"]["near"] == 1000
     assert status["results"] == 2
-    counts = {"rows": 2, "appeared": len(told), "retracted": 0, "groups": 10}
+    counts = {"rows": 2, "appeared": len(told), "retracted": 0, "rebuilds": 1, "groups": 10, "hot": 1.0}
     assert status["figures"]["near"] == counts
     columns = {name: column.slice(0, 450) for name, column in columns.items()}
     for batch in subscription_batches("near", types, columns, "unsubscribe"):

@@ -35,7 +35,10 @@ Both = tuple[SideChanges, SideChanges]
 PART = 8192
 """About so many changes are told together, of whole transactions: what they come to is all in memory."""
 
-_COUNTED = ("rows", "appeared", "retracted")
+HOT = 0.01
+"""A group of at least this share of the subscriptions is hot."""
+
+_COUNTED = ("rows", "appeared", "retracted", "rebuilds")
 _OWN = "@own"  # no parameter is called so
 
 
@@ -71,6 +74,7 @@ class Joins:
         if state is None and not query.parameters:
             self.subscriptions.add_many(subscription_ids({}), {_OWN: np.array([part.shard == 0])})
         self._counts = np.zeros(len(_COUNTED), np.int64) if state is None else state["counts"].copy()
+        self._is_regrouped = state is None or bool(state["regrouped"][0])  # since the last rows
         self._joining = Joining(query, *tables)
         self._core = self._joining.core()
         self._listen(self.subscriptions.ids(), self.subscriptions.columns())
@@ -89,18 +93,22 @@ class Joins:
     def state(self) -> dict[str, NDArray[Any]]:
         """The subscriptions, and what was counted."""
         own = {} if self._stretches is None else self._stretches.state()
-        return {**self.subscriptions.state(), **own, "counts": self._counts.copy()}
+        regrouped = np.array([self._is_regrouped])
+        return {**self.subscriptions.state(), **own, "counts": self._counts.copy(), "regrouped": regrouped}
 
-    def figures(self) -> dict[str, int]:
-        """Rows that came or went, results of single subscriptions that appeared and that were retracted, and how many
-        groups of subscriptions share a point: what a row costs grows with these. What is the same in all shards the
+    def figures(self) -> dict[str, float]:
+        """Rows that came or went, results of single subscriptions that appeared and that were retracted, how often an
+        index of subscriptions was built anew for rows; how many groups of subscriptions share a point (what a row costs
+        grows with these), and which share of the subscriptions is in hot groups. What is the same in all shards the
         first says.
         """
         last = self._ends(*_own(self.subscriptions.ids(), self.subscriptions.columns()))[-2:]
-        groups = len(stabbing_partition(*last)[1])
-        found = dict(zip(_COUNTED, self._counts.tolist(), strict=True)) | {"groups": groups}
+        sizes, total = np.bincount(stabbing_partition(*last)[0]), len(self.subscriptions)
+        hot = float(sizes[sizes >= HOT * total].sum() / total) if total else 0.0
+        found = dict(zip(_COUNTED, self._counts.tolist(), strict=True)) | {"groups": len(sizes), "hot": round(hot, 4)}
         if self._part.shard:
-            found["rows" if self._stretches is not None else "groups"] = 0
+            same = ("rows", "rebuilds") if self._stretches is not None else ("rebuilds", "groups", "hot")
+            found |= dict.fromkeys(same, 0)
         return found
 
     def take(self, batch: pa.RecordBatch) -> None:
@@ -109,6 +117,7 @@ class Joins:
         Raises:
             ValueError: the rows are not those of this template.
         """
+        self._is_regrouped = True
         joining, ids, columns = read_subscription_rows(batch, self._types)
         self._ends(ids[joining], {name: column[joining] for name, column in columns.items()})  # all can be used
         edges = np.flatnonzero(np.diff(joining.astype(np.int8))) + 1
@@ -133,6 +142,8 @@ class Joins:
     def say(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
         """The result rows that the changes make and unmake."""
         whole = (changes[1], changes[0]) if self._turned else changes
+        self._counts[_COUNTED.index("rebuilds")] += self._is_regrouped
+        self._is_regrouped = False
         said = [self._tell(part, whole) for part in in_parts(whole, PART)]
         for place, side in enumerate(whole):
             gone = ~side.changes.insert
@@ -143,7 +154,7 @@ class Joins:
         """Whole transactions, some of those that apply now."""
         told = self._runs(self._touched(0, part[0]), self._touched(1, part[1]))
         sizes, appear = told.stop - told.start, told.sign > 0
-        self._counts += (self._counted(part), int(sizes[appear].sum()), int(sizes[~appear].sum()))
+        self._counts += (self._counted(part), int(sizes[appear].sum()), int(sizes[~appear].sum()), 0)
         return self._results(told, whole) if len(told.sign) else None
 
     def _counted(self, part: Both) -> int:

@@ -49,8 +49,8 @@ class PairQuery(Protocol):
         """
         ...
 
-    def figures(self) -> dict[str, int]:
-        """Counts for `tolerant status`, by what they are of; there may be none. A function of the log, as all is."""
+    def figures(self) -> dict[str, float]:
+        """Counts and shares for `tolerant status`, by what they are of; may be none. A function of the log, as all is."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:

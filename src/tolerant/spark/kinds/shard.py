@@ -289,6 +289,7 @@ class RowsShard(Replayed, Generic[Query]):
 
     def _status(self) -> Output:
         """How the tables are, for `tolerant status`."""
+        figures = {name: query.figures() for name, query in self._queries.items()}
         summary = {
             "table": self._home,
             "horizon": self.horizon,
@@ -297,7 +298,7 @@ class RowsShard(Replayed, Generic[Query]):
             "duplicates": sum(side.relation.duplicates for side in self._sides),
             "unknown": sum(side.relation.unknown for side in self._sides),
             "subscriptions": {name: len(query) for name, query in self._queries.items()},
-            "figures": {name: query.figures() for name, query in self._queries.items() if query.figures()},
+            "figures": {name: own for name, own in figures.items() if own},
         }
         said = {f"summary/{self._shard}": summary, **self._explanations()}
         rows = [(key, self.horizon or 0, json.dumps(body).encode()) for key, body in said.items()]
