@@ -57,13 +57,6 @@ _FIRST = {
           SELECT t.sign, {_OF_S}, t.b - r.b AS d FROM touched_s t CROSS JOIN r WHERE r.sign = 0
         ) p JOIN (SELECT n, low, high, explode(sequence(floor(low / 0.01), floor(high / 0.01))) AS cell FROM q) q
           ON q.cell = floor(p.d / 0.01) AND p.d BETWEEN q.low AND q.high""",
-    # Bands as one would write them.
-    "ranges": f"""
-        SELECT t.sign, q.n, {_OF_R} FROM touched_r t JOIN s ON s.sign = 0 OR s.sign = t.sign
-          JOIN q ON s.b - t.b BETWEEN q.low AND q.high
-        UNION ALL
-        SELECT t.sign, q.n, {_OF_S} FROM touched_s t JOIN r ON r.sign = 0
-          JOIN q ON t.b - r.b BETWEEN q.low AND q.high""",
 }
 
 

@@ -155,6 +155,16 @@ def routing(groups: int, bar: float) -> Figure:
     return at_most(f"auto over the best method, {joins.groups:,} groups", share, bar, "")
 
 
+def deciding(queries: int) -> Figure:
+    """What "auto" takes longer than the one method that it chooses, for rows with few results."""
+    load = select_load(queries, queries, 4000, half=0.01)
+    joins = select_joins(load)
+    probes = load.a_events, load.b_events
+    (method,) = {joins.choose(float(a), float(b)) for a, b in zip(*probes, strict=True)}
+    auto, fixed = (cpu(lambda method=method: joins.probe_many(*probes, method), 10) for method in ("auto", method))
+    return at_most(f"deciding, where {method} is taken", 1e6 * (auto - fixed) / len(probes[0]), 1.0, "µs a row")
+
+
 def growth(queries: int) -> list[Figure]:
     """Ten times the queries at equal output, ten times the groups, twice the output."""
     loads = (
@@ -195,7 +205,7 @@ def main() -> None:
         judged = bar is not None and not quick
         figures.append(at_least(f"ssi over {name}", spent / ours, bar if judged else None))
     figures += against_libraries(joins, load, ours, not quick)
-    figures += [routing(3_700, 0.9), routing(255, 1.1), *growth(10_000 if quick else 100_000)]
+    figures += [routing(3_700, 0.9), routing(255, 1.1), deciding(size), *growth(10_000 if quick else 100_000)]
     if not report("joins-select", {"queries": size, "rows": size, "groups": joins.groups}, figures):
         raise SystemExit(1)
 

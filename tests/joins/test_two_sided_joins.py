@@ -158,8 +158,11 @@ def test_runs_tell_what_is_told_one_by_one(first, more, gone, lives, later):
         assert len(runs.queries) <= 2 * len(joins[1])
         for one in joins:
             one.add_many(np.arange(50, 50 + len(more) * (not turn)), *np.array(more * (not turn)).reshape(-1, 2).T)
-            for query in set(gone) & set(range(len(first))) if not turn else ():
-                one.remove(query)
+        leaving = sorted(set(gone) & set(range(len(first)))) if not turn else []
+        joins[0].remove_many(np.array(leaving, np.int64))
+        for query in leaving:
+            joins[1].remove(query)
+        joins = joins[0], TwoSidedBandJoins.from_arrays(joins[1].to_arrays())
 
 
 def results(bands, selects, held, moment):

@@ -14,7 +14,7 @@ import numpy as np
 
 from tolerant.joins.arrays import Floats, Integers
 from tolerant.joins.bisection import START, first_above, gallop_above, gallop_at_least
-from tolerant.joins.partition import canonical, points_of
+from tolerant.joins.partition import points_of, sweep
 from tolerant.kernels.compiled import compiled
 
 
@@ -42,15 +42,94 @@ class Runs(NamedTuple):
     stop: Integers
 
 
-def band_lists(ids: Integers, low: Floats, high: Floats) -> BandLists:
-    """The lists of bands given by sorted ids."""
-    order = np.argsort(low, kind="stable")
-    ids, low, high = ids[order], low[order], high[order]
-    found = canonical(low, high)
-    group = np.repeat(np.arange(len(found.low)), np.diff(found.starts))
-    falling = np.lexsort((ids, -high, group))
-    members = np.concatenate([ids, ids[falling]])
-    return BandLists(members, found.starts, points_of(found.low, found.high), low, -high[falling])
+class BandOrders:
+    """The bands that there are, sorted by low and by high: a change costs copying, never sorting all of them again.
+
+    >>> orders = BandOrders()
+    >>> orders.add(np.array([7, 8]), np.array([0.0, 1.0]), np.array([3.0, 2.0]))
+    >>> orders.add(np.array([5]), np.array([0.0]), np.array([1.0]))
+    >>> orders.lists().members.tolist()
+    [5, 7, 8, 7, 8, 5]
+    >>> orders.remove(np.array([7]))
+    >>> orders.lists().members.tolist()
+    [5, 8, 8, 5]
+    """
+
+    def __init__(self) -> None:
+        none: Floats = np.zeros(0)
+        self._rising: Order = (none, np.zeros(0, np.int64), none)  # low, id, high
+        self._falling: Order = self._rising  # the high negated, id, low
+        self._fresh: list[Order] = []  # id between low and high, not yet among them
+        self._lists: BandLists | None = None
+
+    def add(self, ids: Integers, low: Floats, high: Floats) -> None:
+        """Bands that are not there."""
+        self._fresh.append((low, ids, high))
+        self._lists = None
+
+    def remove(self, ids: Integers) -> None:
+        """Bands that are there."""
+        self._fold()
+        gone = np.sort(ids)
+        for name in ("_rising", "_falling"):
+            held: Order = getattr(self, name)
+            places = np.minimum(np.searchsorted(gone, held[1]), len(gone) - 1) if len(gone) else None
+            stays = np.ones(len(held[1]), np.bool_) if places is None else gone[places] != held[1]
+            setattr(self, name, tuple(column[stays] for column in held))
+        self._lists = None
+
+    def lists(self) -> BandLists:
+        """The lists of these bands."""
+        if self._lists is None:
+            self._fold()
+            low, ids, high = self._rising
+            found = sweep(low, high, np.arange(len(low)))
+            # A group is a stretch of the lows; those that are equal are never in two.
+            group = np.searchsorted(low[found.starts[:-1]], self._falling[2], side="right")
+            order = np.argsort(group.astype(np.uint16) if len(found.starts) < 1 << 16 else group, kind="stable")
+            members = np.concatenate([ids, self._falling[1][order]])
+            points = points_of(found.low, found.high)
+            self._lists = BandLists(members, found.starts, points, low, self._falling[0][order])
+        return self._lists
+
+    def _fold(self) -> None:
+        """Put the new ones among the others."""
+        if self._fresh:
+            low, ids, high = map(np.concatenate, zip(*self._fresh, strict=True))
+            self._rising = _with(self._rising, (low, ids, high))
+            self._falling = _with(self._falling, (-high, ids, low))
+            self._fresh = []
+
+
+Order = tuple[Floats, Integers, Floats]
+"""Bands sorted by the first, and where it is equal by their ids."""
+
+
+def _with(held: Order, new: Order) -> Order:
+    order = np.lexsort((new[1], new[0]))
+    first, ids, other = new[0][order], new[1][order], new[2][order]
+    places = _merged(held[0], held[1], first, ids)
+    return (
+        np.concatenate([held[0], first])[places],
+        np.concatenate([held[1], ids])[places],
+        np.concatenate([held[2], other])[places],
+    )
+
+
+@compiled
+def _merged(first: Floats, ids: Integers, new_first: Floats, new_ids: Integers) -> Integers:
+    """The order of two orders one behind the other."""
+    size, more = len(first), len(new_first)
+    places = np.empty(size + more, np.int64)
+    i, j = 0, 0
+    for at in range(size + more):
+        if j == more or (i < size and (first[i], ids[i]) < (new_first[j], new_ids[j])):
+            places[at] = i
+            i += 1
+        else:
+            places[at] = size + j
+            j += 1
+    return places
 
 
 @compiled

@@ -46,7 +46,11 @@ def stabbing_partition(lows: ArrayLike, highs: ArrayLike) -> tuple[Integers, Flo
 
 def canonical(low: Floats, high: Floats) -> Canonical:
     """The partition of intervals that were checked before."""
-    order = np.argsort(low)
+    return sweep(low, high, np.argsort(low))
+
+
+def sweep(low: Floats, high: Floats, order: Integers) -> Canonical:
+    """The partition of intervals whose order by low is known."""
     return Canonical(order, *_sweep(low, high, order))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from tolerant.joins import checks
 from tolerant.joins.arrays import Flags, Floats, Integers
 from tolerant.joins.band import BandJoins
-from tolerant.joins.band_lists import BandLists, band_lists, runs_of, shortened
+from tolerant.joins.band_lists import BandOrders, runs_of, shortened
 from tolerant.joins.select import SelectJoins
 from tolerant.joins.standing import Standing
 
@@ -256,33 +256,34 @@ class TwoSidedBandJoins(_TwoSided):
     def __init__(self, alpha: float | None = None) -> None:
         self._over_s: BandJoins = BandJoins(alpha)
         self._over_r: BandJoins = BandJoins(alpha)
-        self._lists: BandLists | None = None  # of the queries that there are; None: they have changed
+        self._orders = BandOrders()
 
     def add_many(self, queries: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> None:
         """Add queries, all or none; `snapshot` gives the first answer of one."""
-        self._lists = None
         self._over_s.add_many(queries, lows, highs)
-        self._over_r.add_many(queries, -np.asarray(highs, np.float64), -np.asarray(lows, np.float64))
+        low, high = np.array(lows, np.float64), np.array(highs, np.float64)
+        self._over_r.add_many(queries, -high, -low)
+        self._orders.add(np.array(queries, np.int64), low, high)
 
     def add(self, query: int, low: float, high: float) -> None:
         """Add a query."""
-        self._lists = None
         self._over_s.add(query, low, high)
         self._over_r.add(query, -high, -low)
+        self._orders.add(np.array([query]), np.array([low], np.float64), np.array([high], np.float64))
 
     def remove(self, query: int) -> None:
         """See `_TwoSided.remove`."""
-        self._lists = None
         super().remove(query)
+        self._orders.remove(np.array([query]))
 
     def remove_many(self, queries: ArrayLike) -> None:
         """See `_TwoSided.remove_many`."""
-        self._lists = None
         super().remove_many(queries)
+        self._orders.remove(np.array(queries, np.int64))
 
     def change_runs(self, r: Touched, s: Touched) -> ToldRuns:
         """As `change`, with the queries of a pair of rows as runs: it takes time for the pairs, not for the queries
-        that each is for; and for all queries, when some have come or gone since the last time.
+        that each is for; when some have come or gone since the last time, also for going over all of them once.
 
         >>> joins = TwoSidedBandJoins()
         >>> joins.add_many([1, 2, 3], [-1.0, 0.0, 0.5], [1.0, 2.0, 3.0])
@@ -293,24 +294,22 @@ class TwoSidedBandJoins(_TwoSided):
         ([1, 2], [10], [1])
         """
         self._arrive(r, s)
-        if self._lists is None:
-            ids, ends = self._over_s._all()
-            self._lists = band_lists(ids, *np.ascontiguousarray(ends.T))
+        lists = self._orders.lists()
         held = self._over_s._rows.order()
-        found = runs_of(held.b, r.values[0], self._lists)
+        found = runs_of(held.b, r.values[0], lists)
         partners = held.id[found.place]
         carried = (found.start, found.stop, r.rows[found.event], partners)
         first = _lives(carried, _spans(r, found.event), _found(s, partners)[0])
         held = self._over_r._rows.order()
         # fl(s − r) = fl(−r − −s): rows of R from the other end are stored rows of the same bands.
-        found = runs_of(np.ascontiguousarray(-held.b[::-1]), -s.values[0], self._lists)
+        found = runs_of(np.ascontiguousarray(-held.b[::-1]), -s.values[0], lists)
         partners = held.id[len(held.id) - 1 - found.place]
         spans, is_touched = _found(r, partners)
         carried = (found.start, found.stop, partners, s.rows[found.event])
         rest = _lives(carried, spans, _spans(s, found.event), ~is_touched)
         self._leave(r, s)
         start, stop, *others = map(np.concatenate, zip(first, rest, strict=True))
-        starts, queries = shortened(self._lists.members, start, stop)
+        starts, queries = shortened(lists.members, start, stop)
         return ToldRuns(queries, starts, starts + stop - start, *others)
 
     def insert_r(self, rows: ArrayLike, bs: ArrayLike) -> Changed:
@@ -338,6 +337,8 @@ class TwoSidedBandJoins(_TwoSided):
         """The object that `to_arrays` was taken of."""
         made = cls()
         made._restore(arrays)
+        ids, ends = made._over_s._all()
+        made._orders.add(ids, ends[:, 0].copy(), ends[:, 1].copy())
         return made
 
     def _probe_of(self, b: Floats, c: Floats) -> tuple[Floats, ...]:

@@ -50,7 +50,7 @@ class PairQuery(Protocol):
         ...
 
     def figures(self) -> dict[str, float]:
-        """Counts and shares for `tolerant status`, by what they are of; may be none. A function of the log, as all is."""
+        """Counts and shares for `tolerant status`, by what they are of; may be none. A function of the log."""
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
