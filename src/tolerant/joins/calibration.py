@@ -32,12 +32,14 @@ def calibrate(seed: int = 0, *, sizes: Sequence[int] = (10_000, 30_000, 60_000),
     return fit_costs(samples(seed, sizes=sizes, events=events))
 
 
-def samples(seed: int = 0, *, sizes: Sequence[int], events: int = 60) -> list[Sample]:
-    """The measurements that `calibrate` fits."""
+def samples(
+    seed: int = 0, *, sizes: Sequence[int], events: int = 60, crowded: Sequence[bool] = (True, False)
+) -> list[Sample]:
+    """The measurements that `calibrate` fits; `crowded`: with queries in 30 groups, or in one for each 40 queries."""
     rng = np.random.default_rng(seed)
     found: list[Sample] = []
     for size in sizes:
-        for groups in (30, max(30, size // 40)):
+        for groups in (30 if few else max(30, size // 40) for few in crowded):
             for values in (100, 1000):  # of b: few partners and many
                 found += _select_samples(rng, size, groups, values, events)
             found += _band_samples(rng, size, groups, events)
