@@ -16,6 +16,9 @@ from test_spread_joins import RANGED, SpreadHolder, spread
 from tolerant.client import Client
 from tolerant.edge import Table
 from tolerant.sql import home_of, render
+from tolerant.transport.results import rows_naming
+from tolerant.transport.rows import unpack
+from tolerant.transport.subscriptions import subscription_ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(600)]
 
@@ -88,6 +91,10 @@ def play_at_random(
         time.sleep(0.01)
 
 
+def subscriptions(live: Live) -> dict[str, int]:
+    return json.loads(live.tolerant("status", "--json").stdout)[HOME]["subscriptions"]
+
+
 def test_result_rows_reach_their_subscribers_through_a_kill(live: Live) -> None:
     chance, rows = random.Random(7), {"supply": {}, "demand": {}}
     live.run()
@@ -109,10 +116,24 @@ def test_result_rows_reach_their_subscribers_through_a_kill(live: Live) -> None:
         live.kill(live.runs[-1])
         play(tables, 40)
         live.run()
-        play(tables, 40)
+        play(tables, 20)
+        pq.write_table(pa.table(columns).slice(0, 500), live.folder / "gone.parquet")
+        told = live.tolerant("sql", f"UNSUBSCRIBE near FROM '{live.folder / 'gone.parquet'}'")
+        assert told.returncode == 0, told.stderr
+        play(tables, 20)
     for hearer in heard:
         live.wait(lambda hearer=hearer: hearer.is_right(rows), f"the result rows of {hearer.name}")
-    client, chosen = Client(live.log), lows[::97]
+    live.wait(lambda: subscriptions(live) == {"matched": 1, "near": 1501, "close": 1}, "those who have gone")
+    last = live.log.end()
+    with Table("supply", live.uri, "shop") as supply, Table("demand", live.uri, "shop") as demand:
+        play({"supply": supply, "demand": demand}, 30)
+    for hearer in heard:
+        live.wait(lambda hearer=hearer: hearer.is_right(rows), f"the result rows of {hearer.name}")
+    gone = subscription_ids({name: column.slice(0, 500) for name, column in columns.items()})
+    said = [unpack(entry.payload) for entry in live.log.read("answers.near", last)]
+    assert said
+    assert all(not len(rows_naming(batch, gone.tolist())[0]) for batch in said)
+    client, chosen = Client(live.log), lows[500::97]
     many = client.subscriptions("near", low=chosen, high=[low + 1 for low in chosen])
     for low, one in zip(chosen, many, strict=True):
         held = {(change.row["supply.id"], change.row["demand.id"]) for change in one.ready()}
@@ -120,8 +141,6 @@ def test_result_rows_reach_their_subscribers_through_a_kill(live: Live) -> None:
     watched = live.tolerant("watch", "close", "--json", "--for", "2").stdout.splitlines()
     shown = [json.loads(line)["row"] for line in watched]
     assert sorted((row["supply.id"], row["demand.id"]) for row in shown) == sorted(results("close", (), rows))
-    status = json.loads(live.tolerant("status", "--json").stdout)[HOME]
-    assert status["subscriptions"] == {"matched": 1, "near": 2001, "close": 1}
 
 
 def test_two_shards_tell_everything_once_through_a_kill(tmp_path: Path) -> None:
