@@ -94,7 +94,21 @@ def measure(name: str, template: Template, quick: bool) -> None:
         plain = min((bench.plain(order) for order in orders), key=lambda done: sum(one["writing"] for one in done))
         if not template.large:
             ours[large] = bench.tolerant(large)
-    figures = [Figure("subscriptions in force after", ours[small].subscribed, "s")]
+    figures = [Figure("subscriptions in force after", ours[small].subscribed, "s"), *compared(ours, plain, quick)]
+    changed = sum(2 * run.changed * (run.warm + run.batches) for run in (ours if template.large else [small]))
+    results = sum(n for found in told for n, _ in found.values()) / changed
+    equal = all(list_of(mine) == one["written"] == one["counted"] for mine, one in zip(told, plain, strict=True))
+    figures += [
+        Figure("results of single subscriptions that a row makes or unmakes", results, ""),
+        Figure("equal results in every batch", int(equal), "", "1", equal),
+    ]
+    inputs = {"subscriptions": queries, "rows a table": held, "batches": [tuple(run) for run in (small, large)]}
+    sys.exit(0 if report(name, inputs, figures) else 1)
+
+
+def compared(ours: dict[Run, Ours], plain: list[dict[str, Any]], quick: bool) -> list[Figure]:
+    """Rows a second of both jobs by batch size, where the plain one was given it; and each at its better size."""
+    figures: list[Figure] = []
     rates: dict[str, list[float]] = {"ours": [], "writing": [], "counting": []}
     end = 0
     for run, done in ours.items():
@@ -103,30 +117,16 @@ def measure(name: str, template: Template, quick: bool) -> None:
         rates["ours"].append(work / statistics.median(done.seconds))
         figures.append(Figure(f"tolerant, batches of {work}", rates["ours"][-1], "rows/s"))
         for way in ("writing", "counting") if chosen else ():
-            rate = work / statistics.median(one[way] for one in chosen)
-            rates[way].append(rate)
-            figures.append(Figure(f"Spark SQL {way} its results", rate, "rows/s"))
-            figures.append(Figure(f"ratio of medians, Spark SQL {way}", rates["ours"][-1] / rate, "×"))
+            rates[way].append(work / statistics.median(one[way] for one in chosen))
+            figures.append(Figure(f"Spark SQL {way} its results", rates[way][-1], "rows/s"))
+            figures.append(Figure(f"ratio of medians, Spark SQL {way}", rates["ours"][-1] / rates[way][-1], "×"))
         figures.append(Figure("bytes in the log, a result", done.bytes / max(done.results, 1), "B"))
         figures.append(Figure("shard's Python worker, peak memory", done.peak / 1e6, "MB"))
-    for way, bar in (("writing", 20), ("counting", None)):
+    for way in ("writing", "counting"):
         ratio = max(rates["ours"][: len(rates[way])]) / max(rates[way])
-        is_barred = bar is not None and not quick
-        asked = ("≥ 20", ratio >= 20) if is_barred else ("", None)
-        figures.append(Figure(f"each at its better batch size, Spark SQL {way}", ratio, "×", *asked))
-    results = sum(n for found in told for n, _ in found.values()) / sum(
-        2 * run.changed * (run.warm + run.batches) for run in (ours if template.large else [small])
-    )
-    equal = all(
-        list_of(ours_found) == one["written"] == one["counted"]
-        for ours_found, one in zip(told, plain, strict=True)
-    )  # fmt: skip
-    figures += [
-        Figure("results of single subscriptions that a row makes or unmakes", results, ""),
-        Figure("equal results in every batch", int(equal), "", "1", equal),
-    ]
-    inputs = {"subscriptions": queries, "rows a table": held, "batches": [tuple(run) for run in (small, large)]}
-    sys.exit(0 if report(name, inputs, figures) else 1)
+        bar = ("≥ 20", ratio >= 20) if way == "writing" and not quick else ("", None)
+        figures.append(Figure(f"each at its better batch size, Spark SQL {way}", ratio, "×", *bar))
+    return figures
 
 
 def list_of(found: Told) -> dict[str, list[int]]:
