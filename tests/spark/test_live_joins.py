@@ -116,13 +116,12 @@ def test_result_rows_reach_their_subscribers_through_a_kill(live: Live) -> None:
         live.kill(live.runs[-1])
         play(tables, 40)
         live.run()
-        play(tables, 20)
-        pq.write_table(pa.table(columns).slice(0, 500), live.folder / "gone.parquet")
-        told = live.tolerant("sql", f"UNSUBSCRIBE near FROM '{live.folder / 'gone.parquet'}'")
-        assert told.returncode == 0, told.stderr
-        play(tables, 20)
+        play(tables, 40)
     for hearer in heard:
         live.wait(lambda hearer=hearer: hearer.is_right(rows), f"the result rows of {hearer.name}")
+    pq.write_table(pa.table(columns).slice(0, 500), live.folder / "gone.parquet")
+    told = live.tolerant("sql", f"UNSUBSCRIBE near FROM '{live.folder / 'gone.parquet'}'")
+    assert told.returncode == 0, told.stderr
     live.wait(lambda: subscriptions(live) == {"matched": 1, "near": 1501, "close": 1}, "those who have gone")
     last = live.log.end()
     with Table("supply", live.uri, "shop") as supply, Table("demand", live.uri, "shop") as demand:
