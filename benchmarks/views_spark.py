@@ -1,6 +1,6 @@
 """A view kept on Spark: each table pushed in its own time against everything pushed whenever the limit is reached.
 
-    python benchmarks/views_spark.py [--scale 1] [--ticks 60] [--pulls 120]
+    python benchmarks/views_spark.py [--scale 2.5] [--ticks 60] [--pulls 120]
 
 The view of seed 003, chapter 2 (the least supply cost of a region over PartSupp, Supplier, Nation and Region of TPC-H;
 `tpchgen-cli` makes the tables if it is installed). Pushes are real delta joins. First the costs of pushes are timed and
@@ -30,8 +30,6 @@ from tolerant.views import Measured, Scheduler
 SIZES = (1, 5, 20, 50, 100)
 LIMIT = 0.8
 METHODS = ("naive", "forecast")
-PRACTICE = 20
-"""Pushes of each table of each view before any is timed."""
 ASKED = 0.3
 """The chance that somebody asks, a tick."""
 
@@ -114,19 +112,17 @@ def compared(ways: dict[str, Way], ticks: int, end: float) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--scale", type=float, default=2.5)
     parser.add_argument("--ticks", type=int, default=60, help="of both ways, without pulls")
-    parser.add_argument("--pulls", type=int, default=120)
+    parser.add_argument("--pulls", type=int, default=2.5)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--for", dest="seconds", type=float, default=1e9, help="end either part after so many seconds")
     arguments = parser.parse_args()
     spark = session("local[2]", app="views")
     with tempfile.TemporaryDirectory() as folder:
         joins = [DeltaJoins(spark, Path(folder) / name, arguments.scale) for name in ("naive", "own")]
-        for _ in range(PRACTICE // len(SIZES)):  # a Spark that has just started is several times slower
-            for one in joins:
-                for table in CHANGING:
-                    one.timed(table, SIZES)
+        for one in joins:
+            one.practise()
         load = [os.getloadavg()[0]]
         costs = fitted(joins[0], arguments.repeats)
         lines = [cost.linear() for cost in costs]

@@ -27,7 +27,7 @@ def grid(quick: bool) -> list[Row]:
 def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
     """Each rule's ratio to the optimum."""
     problem = random_problem(int(parameters["seed"]), LOADS[str(parameters["limit"])])
-    return [{**parameters, **row} for row in against_the_optimum(*problem, METHODS, {"window": 30})]
+    return [{**parameters, **row} for row in against_the_optimum(*problem, METHODS)]
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

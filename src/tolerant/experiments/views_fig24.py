@@ -34,10 +34,12 @@ def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
     sizes = list(range(1, LARGEST + 1, int(parameters["step"])))
     with tempfile.TemporaryDirectory() as folder:
         joins = DeltaJoins(spark, Path(folder), float(parameters["scale"]))
+        joins.practise()
         return [
             {"table": table, "changes": size, "seconds": seconds}
+            for _ in range(int(parameters["repeats"]))
             for table in CHANGING
-            for size, seconds in joins.timed(table, sizes, int(parameters["repeats"]))
+            for size, seconds in joins.timed(table, sizes)
         ]
 
 

@@ -22,8 +22,6 @@ WITHIN = 0.15
 """How far apart the two may be."""
 
 SIZES = (1, 20, 40, 80)
-PRACTICE = 6
-"""Pushes of each table before any is timed."""
 
 
 def grid(quick: bool) -> list[Row]:
@@ -45,8 +43,7 @@ def measure(parameters: Mapping[str, float | int | str]) -> list[Row]:
     repeats = int(parameters["repeats"])
     with tempfile.TemporaryDirectory() as folder:
         joins = DeltaJoins(spark, Path(folder), float(parameters["scale"]))
-        for table in CHANGING:
-            joins.timed(table, SIZES[:1], PRACTICE)
+        joins.practise()
         before = [joins.timed(table, SIZES, repeats) for table in CHANGING]
         costs = [_line(timings) for timings in before]
         limit = sum(cost(int(parameters["pending"])) for cost in costs)

@@ -42,6 +42,9 @@ SELECT = (
     "SELECT MIN(ps_supplycost) AS least FROM partsupp, supplier, nation, region WHERE s_suppkey = ps_suppkey"
     " AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey AND r_name = 'MIDDLE EAST'"
 )
+PRACTICE = 20
+"""Pushes of each table before any is timed."""
+
 _REGIONS = ("AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST")
 _NATIONS = 25
 
@@ -155,6 +158,13 @@ class DeltaJoins:
             self.change(table, size)
             found.append((size, self.push([table])[1]))
         return found[1:]
+
+    def practise(self, pushes: int = PRACTICE) -> None:
+        """Push each table so often, in turn: a Spark that has just started is several times slower."""
+        for turn in range(pushes):
+            for table in CHANGING:
+                self.change(table, 1 + 20 * (turn % 5))
+                self.push([table])
 
     def expected(self) -> float | None:
         """What the view must say, worked out from the rows as they are."""
