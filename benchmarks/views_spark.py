@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=2.5)
     parser.add_argument("--ticks", type=int, default=60, help="of both ways, without pulls")
-    parser.add_argument("--pulls", type=int, default=2.5)
+    parser.add_argument("--pulls", type=int, default=120)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--for", dest="seconds", type=float, default=1e9, help="end either part after so many seconds")
     arguments = parser.parse_args()
