@@ -62,12 +62,8 @@ class Measured:
         return bool(np.all(ratios[1:] <= ratios[:-1]) and self.slope <= ratios[-1])
 
     def linear(self) -> Linear:
-        """The straight line nearest to the medians of each size (least squares, by the number of timings), its slope
-        and setup not negative.
-        """
-        sizes, seconds = self._timed
-        rows = sizes.astype(np.float64)
-        seconds = np.array([np.median(seconds[sizes == size]) for size in sizes])
+        """The straight line nearest to the timings (least squares), its slope and setup not negative."""
+        rows, seconds = self._timed[0].astype(np.float64), self._timed[1]
         if np.ptp(rows) == 0:
             return Linear(float(seconds.mean() / rows[0]), 0.0)
         slope = float(np.cov(rows, seconds, bias=True)[0, 1] / rows.var())
