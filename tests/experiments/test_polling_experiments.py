@@ -108,9 +108,9 @@ def test_figures_9_and_10_are_judged_where_the_claim_is_made():
 
 
 def test_risk_is_judged_by_pulls_and_fidelity():
-    def rows(share, fidelity):
+    def rows(share, fidelity, calibrated=0.6):
         methods = {"max": (100, 0.985), "risk": (100 * share, fidelity)}
-        methods |= {"risk, calibrated": (90, 0.99), "risk with forecast": (50, 0.99)}
+        methods |= {"risk, calibrated": (100 * calibrated, 0.99), "risk with forecast": (50, 0.99)}
         return [
             {"trace": t, "within": 2400, "fidelity": 0.98, "method": m, "pulls": p, "delivered": d, "worst": d}
             for t in ("walk", "momentum", "stock")
@@ -120,6 +120,7 @@ def test_risk_is_judged_by_pulls_and_fidelity():
     assert polling_risk.judge(rows(0.6, 0.99)).came_out
     assert not polling_risk.judge(rows(0.7, 0.99)).came_out
     assert not polling_risk.judge(rows(0.6, 0.982)).came_out
+    assert not polling_risk.judge(rows(0.6, 0.99, 0.7)).came_out
 
 
 def test_recorded_traces_are_measured_where_they_are(tmp_path, monkeypatch):

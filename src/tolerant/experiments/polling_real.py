@@ -22,7 +22,7 @@ FILES = ("markets-minute", "stocks-daily", "cloud-5min", "weather-hourly")
 METHODS: dict[str, tuple[str, dict[str, bool]]] = {
     "max": ("max", {}),
     "risk": ("risk", {}),
-    "risk, calibrated": ("risk", {"calibrated": True}),
+    "risk, calibrated": ("risk", {"calibrated": True, "forecast": True}),
     "risk, correlated": ("risk", {"correlated": True}),
     "risk with forecast": ("risk", {"forecast": True}),
     "ideal-push": ("ideal-push", {}),

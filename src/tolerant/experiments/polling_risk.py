@@ -14,7 +14,7 @@ METHODS: dict[str, tuple[str, dict[str, bool]]] = {
     "positive-negative": ("positive-negative", {}),
     "per-item": ("per-item", {}),
     "risk": ("risk", {}),
-    "risk, calibrated": ("risk", {"calibrated": True}),
+    "risk, calibrated": ("risk", {"calibrated": True, "forecast": True}),
     "risk with forecast": ("risk", {"forecast": True}),
     "ideal-push": ("ideal-push", {}),
     "least-push": ("least-push", {}),
@@ -62,17 +62,19 @@ def _by_hand(parameters: Mapping[str, float | int | str], seed: int) -> dict[str
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-    """Risk must need at most 0.65 of max's pulls at 2400 and 0.98 on walk, momentum and stock, at no lower fidelity."""
+    """Risk, plain and calibrated, must need at most 0.65 of max's pulls at 2400 and 0.98, at no lower fidelity."""
     at = [row for row in rows if row["within"] == 2400 and row["fidelity"] == 0.98]
     pulls, got, worst = (means(at, ["trace", "method"], name) for name in ("pulls", "delivered", "worst"))
     held = all(
-        pulls[t, "risk"] <= AT_MOST * pulls[t, "max"] and got[t, "risk"] >= got[t, "max"] and got[t, "risk"] >= 0.98
+        pulls[t, m] <= AT_MOST * pulls[t, "max"] and got[t, m] >= max(got[t, "max"], 0.98)
         for t in JUDGED
+        for m in ("risk", "risk, calibrated")
     )
     told = "; ".join(
         f"{t}: {pulls[t, 'risk'] / pulls[t, 'max']:.2f} of max's pulls, {got[t, 'risk']:.3f} (worst 5 %: "
         f"{worst[t, 'risk']:.3f}) against {got[t, 'max']:.3f} ({worst[t, 'max']:.3f}), calibrated "
-        f"{pulls[t, 'risk, calibrated'] / pulls[t, 'max']:.2f}, with forecast "
+        f"{pulls[t, 'risk, calibrated'] / pulls[t, 'max']:.2f}, "
+        f"{got[t, 'risk, calibrated']:.3f} ({worst[t, 'risk, calibrated']:.3f}), with forecast "
         f"{pulls[t, 'risk with forecast'] / pulls[t, 'max']:.2f}"
         for t in dict.fromkeys(key[0] for key in pulls)
     )
@@ -81,7 +83,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 EXPERIMENT = Experiment(
     figure="specs/2-polling.md §5.1 (beyond seed 001)",
-    claim="asking by risk needs at most 0.65 of max's pulls on walk, momentum and stock, at no lower fidelity",
+    claim="asking by risk, plain or calibrated, needs at most 0.65 of max's pulls on walk, momentum and stock, at no lower fidelity",
     grid=grid,
     measure=measure,
     judge=judge,

@@ -37,6 +37,13 @@ ITEM = np.dtype(
         ("cap", np.int64),  # ticks after which a pull is forced
         ("pulls", np.int64),
         ("variance", np.float64),  # ρ, of the change per tick
+        ("growth", np.float64),  # h: after a ticks the variance is ρ·a^h; 1 is a walk
+        ("usual", np.float64),  # ticks between pulls, in the mean; this and those below: only where calibrated
+        ("slow", np.float64),  # ρ over about 50 pulls
+        ("quick", np.float64),  # ρ over about 5
+        ("square", np.float64),  # mean square of the change between pulls
+        ("pair", np.float64),  # mean product of two such changes in a row
+        ("change", np.float64),  # the last one
         ("predicted", np.float64),  # PC at this tick
         ("blocked", np.int64),  # not to be asked before this tick
         ("failures", np.int64),  # failed pulls in a row
@@ -68,6 +75,10 @@ QUERY = np.dtype(
         ("before", np.float64),  # FD of the last window; NaN before the first
         ("good", np.float64),  # ticks at which the bound is thought to have held (§5.5)
         ("ticks", np.float64),  # ticks of which that was thought
+        ("missed", np.float64),  # recent ticks at which the bound is thought not to have held; where calibrated
+        ("feared", np.float64),  # how many of them the model expected
+        ("recent", np.float64),  # how many ticks are recent
+        ("haste", np.float64),  # what all queries together are asked more for, the same for each
     ],
     align=True,
 )
@@ -90,6 +101,8 @@ class Chains(NamedTuple):
     sums: Floats  # [items, states], Σ of each row of counts
     spread: Floats  # [items, states], where a chain is when it is propagated instead of drawn; else empty
     errors: Floats  # [items, predictors], squared error per tick
+    past: Floats  # [items, PAST], last errors at pulls: leaps as they were, others as after one tick; or empty
+    leapt: Flags  # [items, PAST], which of them were leaps; or empty
 
 
 class Window(NamedTuple):
@@ -98,6 +111,8 @@ class Window(NamedTuple):
     apart: Floats  # interpolated less held value
     doubt: Floats  # variance around the interpolated value
     held: Floats  # held value; for min and max
+    drawn: Floats  # how far off the item would have been, had it done as at one of its last pulls
+    leapt: Flags  # whether that was a leap
 
 
 class Settings(NamedTuple):
@@ -113,6 +128,7 @@ class Settings(NamedTuple):
     learning_rate: float
     intermediates: bool
     forecast: bool
+    calibrated: bool
     forgetting: float  # part of the counts that is lost per tick
     limit: int  # pulls per tick; 0: any number
 

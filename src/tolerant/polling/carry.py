@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tolerant.polling.arrays import Chains, Floats, Integers, Records, Window
-from tolerant.polling.risk import Rows
+from tolerant.polling.risk import LEARNED, Rows
 from tolerant.polling.together import Together
 from tolerant.queries import Aggregate
 
@@ -47,9 +47,11 @@ def _carry_queries(
     old_queries: Sequence[Aggregate], old_table: Records, queries: Sequence[Aggregate], table: Records
 ) -> None:
     known = {query.name: k for k, query in enumerate(old_queries)}
+    if len(old_table):
+        table["haste"] = old_table["haste"][0]  # the same for all, new ones too
     for k, query in enumerate(queries):
         if query.name in known:
-            for field in ("safety", "gamma", "before", "good", "ticks"):
+            for field in ("safety", "gamma", "before", "good", "ticks", "missed", "feared", "recent"):
                 table[field][k] = old_table[field][known[query.name]]
 
 
@@ -66,7 +68,8 @@ def _carry_rows(old_names: Sequence[tuple[str, int]], old: Rows, names: Sequence
     known = {name: k for k, name in enumerate(old_names)}
     for k, name in enumerate(names):
         if name in known:
-            new.table["z"][k] = old.table["z"][known[name]]
+            for field in LEARNED:
+                new.table[field][k] = old.table[field][known[name]]
 
 
 def rescale(items: Records, chains: Chains, before: Floats, which: Integers) -> None:

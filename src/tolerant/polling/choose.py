@@ -46,7 +46,7 @@ def choose(
     if chooser == "exact":
         marked = choose_exact(table, links, held, moved, options.charges(names))
     else:
-        items, _ = fresh_items(names, options.states, 0, propagate=False)
+        items, _ = fresh_items(names, options.states, 0, past=0, propagate=False)
         set_bounds(items, table, links, options.states)
         items["value"], items["predicted"] = held, moved
         if names:

@@ -8,6 +8,8 @@ import numpy as np
 
 from tolerant.kernels.compiled import compiled
 from tolerant.polling.arrays import Floats, Links, Record, Records, Settings, Window
+from tolerant.polling.calibration import calibrate
+from tolerant.polling.risk import Rows
 from tolerant.polling.window import clear, delivered_honest, delivered_interpolated, first_tick, open_ends
 
 LEAST, MOST = 0.05, 2.0
@@ -33,10 +35,10 @@ def adjust(query: Record, delivered: float, learning_rate: float) -> None:
 
 @compiled
 def end_window(
-    queries: Records, links: Links, items: Records, window: Window, tick: int, origin: int, settings: Settings,
-    means: Floats,
+    queries: Records, links: Links, rows: Rows, items: Records, window: Window, tick: int, origin: int,
+    settings: Settings, means: Floats,
 ) -> None:  # fmt: skip
-    """Estimate what the window that ends at `tick` delivered, adjust the safety factors, begin the next one.
+    """Estimate what the window that ends at `tick` delivered, adjust safety factors or doubts, begin the next one.
 
     means: the mean of each of the two estimates over the queries, NaN where not made. Ticks up to `origin` were not
     seen and do not count.
@@ -58,8 +60,11 @@ def end_window(
         else:
             continue
         means[source - 1] = (good.mean() - unseen) / counted
-        for q in range(good.size if settings.feedback == source else 0):
-            adjust(queries[q], (good[q] - unseen) / counted, settings.learning_rate)
-            if settings.chooser == 5:  # calibration only ever tightens: "risk" gives slack away by itself
-                queries[q].safety = min(queries[q].safety, 1.0)
+        if settings.feedback != source:
+            continue
+        if not settings.calibrated:
+            for q in range(good.size):
+                adjust(queries[q], (good[q] - unseen) / counted, settings.learning_rate)
+        elif tick - origin > size:  # the first window is of items that were not known yet
+            calibrate(queries, rows, links, window, good, size)
     clear(window)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tolerant.kernels.compiled import compiled
 from tolerant.polling.arrays import Chains, Floats, Record, Records, Settings, Window
+from tolerant.polling.calibration import learn_variance, may_grow, remember_error
 from tolerant.polling.chain import corrected, forget, learn, state_of
 from tolerant.polling.execution import execute, restart
 from tolerant.polling.forecasts import foretold, judge_predictors
@@ -35,20 +36,20 @@ def take(
         return
     else:
         if not item.marked:
-            shift(rows, i, -spread_of(items, i, now), 0.0)
+            shift(rows, i, -spread_of(items, i, now))
         missed = np.empty(ticks if window.apart.size > 0 else 0)
         _miss(item, change, path, missed)
-        variance = item.variance
         _learn_change(item, chains, i, change, ticks, at, path, settings)
         item.value, item.last = value, at
-        item.cap = min(2 * item.cap, settings.max_interval)
+        if not settings.calibrated or may_grow(item):
+            item.cap = min(2 * item.cap, settings.max_interval)
         item.pulls += 1
         item.marked = False
-        shift(rows, i, spread_of(items, i, now), item.variance - variance)
+        shift(rows, i, spread_of(items, i, now))
         restart(item, chains.spread, i)
         execute(item, chains, i, now)
         if missed.size > 0:
-            between_pulls(window, item.variance, i, missed, at, now, settings.window)
+            between_pulls(window, item, i, missed, at, now, settings.window)
     if together.points.size > 0:
         remember(together, i, value - change if last >= 0 and ticks > 1 else value, value, last, at)
 
@@ -94,9 +95,13 @@ def _learn_change(
             before = path[k]
     item.bias = corrected(item.bias, change, item.drift, ticks, settings.smoothing)
     share = max(0.02, 1.0 / item.pulls)
+    error = change - (foretold(item.value, item.level, item.rate, item.predictor, ticks) - item.value)
     if settings.forecast:
         judge_predictors(item, chains.errors[i], item.value + change, ticks, share)
-    else:
+    if settings.calibrated:
+        remember_error(item, chains, i, error, ticks)
+        learn_variance(item, change, error, ticks)
+    elif not settings.forecast:
         item.variance += share * (min(change * change / ticks, 1e280) - item.variance)
 
 

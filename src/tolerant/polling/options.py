@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tolerant.polling.arrays import HONEST, INTERPOLATED, OFF, Floats, Integers, Settings
+from tolerant.polling.calibration import PAST
 from tolerant.polling.chain import check_smoothing, check_states
 
 MODELS = {
@@ -96,6 +97,11 @@ class Options:
             raise ValueError(f"limit is not for chooser {self.chooser!r}, which pulls what it must")
 
     @property
+    def past(self) -> int:
+        """How many of its last errors are remembered of each item."""
+        return PAST if self.calibrated else 0
+
+    @property
     def first_safety(self) -> float:
         """The safety factor that every query starts with."""
         return 1.0 if self.safety is None or self.chooser == "risk" else float(self.safety)
@@ -115,6 +121,7 @@ class Options:
             learning_rate=float(self.learning_rate),
             intermediates=bool(self.intermediates),
             forecast=bool(self.forecast),
+            calibrated=bool(self.calibrated),
             forgetting=float(self.forgetting),
             limit=int(self.limit or 0),
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tolerant.polling.answers import PolledAnswer, values_of
 from tolerant.polling.arrays import Chains, Links, Records, Window
+from tolerant.polling.calibration import draw
 from tolerant.polling.carry import carried, rescale
 from tolerant.polling.execution import advance
 from tolerant.polling.feedback import end_window
@@ -26,13 +27,13 @@ from tolerant.polling.problem import (
     set_bounds,
     start_feedback,
 )
-from tolerant.polling.risk import Rows, fit, refresh, rows_of, widen
+from tolerant.polling.risk import LEARNED, Rows, fit, refresh, rows_of
 from tolerant.polling.shares import shares
 from tolerant.polling.tick import RISK, close, decide, mark_due
 from tolerant.polling.together import Together, nothing_together
 from tolerant.queries import Aggregate
 
-_VERSION = 1
+_VERSION = 2
 
 
 class Poller:
@@ -137,7 +138,6 @@ class Poller:
             raise ValueError(f"at must not go back, got {at} after {self._now}")
         elif at > self._now:
             self._finish(self._now, int(at))
-            widen(self._rows, int(at) - self._now)
             self._now = int(at)
             advance(self._items, self._chains, self._now)
             decide(
@@ -157,14 +157,20 @@ class Poller:
             shown = values_of(self._items, now)
             for tick in range(now, min(following, now + size)):
                 self._window.held[:, (tick - 1) % size] = shown
-        close(self._rows, self._items, self._together, self._settings, now)
+        close(self._rows, self._items, self._together, self._settings, now, following - now)
         end = -(-now // size) * size
+        self._draw(now, min(end + 1, following))
         if end < following:
             end_window(
-                self._table, self._links, self._items, self._window, end, self._origin, self._settings, self._means
-            )
-            if self._settings.feedback:
-                fit(self._rows.table, self._table)
+                self._table, self._links, self._rows, self._items, self._window, end, self._origin, self._settings,
+                self._means,
+            )  # fmt: skip
+            self._draw(max(end + 1, following - size), following)
+
+    def _draw(self, first: int, stop: int) -> None:
+        if self._settings.calibrated:
+            for tick in range(first, stop):
+                draw(self._items, self._chains, self._window, tick)
 
     def pulled(self, item: str, value: float, at: int, updates: Sequence[float] | None = None) -> None:
         """A pull brought the item's value at tick `at`; one older than what is held is dropped.
@@ -342,7 +348,8 @@ class Poller:
         table = self._rows.table
         chosen = self._table if self._settings.chooser == RISK else self._table[:0]
         self._rows = rows_of(chosen, self._links, len(self._items))
-        self._rows.table["z"] = table["z"]
+        for field in LEARNED:
+            self._rows.table[field] = table[field]
         if self._now is not None:
             refresh(self._rows, self._items, self._now)
 
@@ -353,12 +360,16 @@ class Poller:
         options, settings = self.options, self._settings
         table, links = queries_of(queries, index, 1.0 - self._report)
         start_feedback(table, options.first_safety, options.gamma)
-        items, chains = fresh_items(names, options.states, options.seed, propagate=options.execution == "expected")
+        items, chains = fresh_items(
+            names, options.states, options.seed, propagate=options.execution == "expected", past=options.past
+        )
         set_bounds(items, table, links, options.states)
         items["cost"] = options.charges(names)
         items["server"], servers = options.hosts(names)
         rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names))
-        window = fresh_window(links, len(names), settings.window, used=True, doubted=True)
+        window = fresh_window(
+            links, len(names), settings.window, used=True, doubted=True, calibrated=settings.calibrated
+        )
         together = nothing_together(len(names), settings.max_interval, options.correlated)
         if self._index or self._queries:
             carried(

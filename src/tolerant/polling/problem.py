@@ -67,6 +67,7 @@ def start_feedback(queries: Records, safety: float | None, gamma: float) -> None
     queries["safety"] = 1.0 if safety is None else safety
     queries["gamma"], queries["before"] = gamma, np.nan
     queries["good"], queries["ticks"] = 0.0, 0.0
+    queries["missed"], queries["feared"], queries["recent"], queries["haste"] = 0.0, 0.0, 0.0, 1.0
 
 
 def item_key(seed: int, name: str) -> np.uint64:
@@ -74,19 +75,21 @@ def item_key(seed: int, name: str) -> np.uint64:
     return key_of(seed, int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
 
 
-def fresh_items(names: Sequence[str], states: int, seed: int, *, propagate: bool) -> tuple[Records, Chains]:
-    """Items of which nothing is known yet."""
+def fresh_items(names: Sequence[str], states: int, seed: int, *, propagate: bool, past: int) -> tuple[Records, Chains]:
+    """Items of which nothing is known yet. past: how many errors of each are to be remembered."""
     n = len(names)
     items = np.zeros(n, ITEM)
     items["last"] = items["stepped"] = items["server"] = -1
     items["learned"] = items["running"] = states // 2
-    items["cap"] = items["cost"] = 1
+    items["cap"] = items["cost"] = items["growth"] = items["usual"] = 1
     items["key"] = [item_key(seed, name) for name in names]
     chains = Chains(
         np.zeros((n, states, states)),
         np.zeros((n, states)),
         np.zeros((n, states) if propagate else (0, 0)),
         np.zeros((n, PREDICTORS)),
+        np.zeros((n, past)),
+        np.zeros((n, past), np.bool_),
     )
     return items, chains
 
@@ -103,11 +106,13 @@ def set_bounds(items: Records, queries: Records, links: Links, states: int) -> N
     items["always"][links.items[np.repeat(queries["within"] == 0.0, sizes)]] = True
 
 
-def fresh_window(links: Links, items: int, size: int, *, used: bool, doubted: bool) -> Window:
+def fresh_window(links: Links, items: int, size: int, *, used: bool, doubted: bool, calibrated: bool) -> Window:
     """An empty window of `size` ticks, with only the arrays that are needed."""
     empty = np.zeros((0, 0))
     return Window(
         np.zeros((items, size)) if used else empty,
         np.zeros((items, size)) if used and doubted else empty,
         np.zeros((items, size)) if used and links.ordered.size else empty,
+        np.zeros((items, size)) if calibrated else empty,
+        np.zeros((items, size) if calibrated else (0, 0), np.bool_),
     )

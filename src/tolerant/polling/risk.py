@@ -2,7 +2,8 @@
 
 An item that is not asked for spreads: its variance grows by ρ a tick. A row (a query, or one item of a min or max) is
 over when its variance is more than its own z allows; z follows the row's mean risk, so that in the long run each query
-gets the fidelity that it asked for. No draws, no windows, no delay.
+gets the fidelity that it asked for. No draws, no windows, no delay. How ρ is learned is in
+`learning`, how far the model is to be trusted in `calibration`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,15 @@ ROW = np.dtype(
         ("scale", np.float64),  # 1 / (1 − fidelity)
         ("z", np.float64),
         ("variance", np.float64),  # Σ w²·ρ·age over the items that are not marked
-        ("rate", np.float64),  # Σ w²·ρ: how much that grows in a tick
+        ("feared", np.float64),  # Σ of its risks since the last calibration
+        ("doubt", np.float64),  # how many times its risk is what the model says
     ],
     align=True,
 )
 """What is kept within its risk: a linear query, or one item of a min or max."""
+
+LEARNED = ("z", "feared", "doubt")
+"""What a row keeps when queries come and go."""
 
 
 class Rows(NamedTuple):
@@ -63,6 +68,7 @@ def rows_of(queries: Records, links: Links, n_items: int) -> Rows:
     risk = 1.0 - np.minimum(queries["required"][owner], _STRICTEST)
     table["scale"] = np.where(whole[owner], 1, sizes[owner]) / risk
     table["z"] = FIRST_Z
+    table["doubt"] = 1.0
     fit(table, queries)
     return _linked(table, links, n_items)
 
@@ -79,42 +85,46 @@ def _linked(table: Records, links: Links, n_items: int) -> Rows:
 
 @compiled
 def fit(table: Records, queries: Records) -> None:
-    """Give every row its query's tolerance, as its safety factor has it."""
+    """Give every row its query's tolerance."""
     for r in range(len(table)):
         query = queries[table[r].query]
-        within = query.within * query.safety
-        table[r].bound = (within * (1.0 + 1e-9)) ** 2
-        table[r].half = within * within / 2.0
+        table[r].bound = (query.within * (1.0 + 1e-9)) ** 2
+        table[r].half = query.within * query.within / 2.0
 
 
 @compiled
 def refresh(rows: Rows, items: Records, tick: int) -> None:
     """Make the sums of every row anew."""
+    spread = np.empty(len(items))
+    for i in range(len(items)):
+        spread[i] = 0.0 if items[i].marked else spread_of(items, i, tick)
     for r in range(len(rows.table)):
-        variance, rate = 0.0, 0.0
+        variance = 0.0
         for k in range(rows.table[r].start, rows.table[r].stop):
-            i = rows.items[k]
-            grows = rows.weights[k] * rows.weights[k] * items[i].variance
-            rate += grows
-            if not items[i].marked:
-                variance += grows * (tick - items[i].last)
+            variance += rows.weights[k] * rows.weights[k] * spread[rows.items[k]]
         rows.table[r].variance = variance
-        rows.table[r].rate = rate
 
 
 @compiled
-def shift(rows: Rows, item: int, variance: float, rate: float) -> None:
-    """Change an item's part in its rows: its variance now, and how fast it grows."""
+def shift(rows: Rows, item: int, variance: float) -> None:
+    """Change an item's part in its rows: its variance now."""
     for k in range(rows.item_start[item], rows.item_start[item + 1]):
         r, square = rows.item_rows[k], rows.item_weights[k] * rows.item_weights[k]
         rows.table[r].variance = max(rows.table[r].variance + square * variance, 0.0)
-        rows.table[r].rate = max(rows.table[r].rate + square * rate, 0.0)
+
+
+@compiled
+def spread_after(item: Record, ticks: int) -> float:
+    """The variance of an item's value so many ticks after its last pull."""
+    if item.growth == 1.0 or ticks <= 0:
+        return item.variance * ticks
+    return item.variance * math.pow(ticks, item.growth)
 
 
 @compiled
 def spread_of(items: Records, item: int, tick: int) -> float:
     """V: the variance of an item's value by now."""
-    return items[item].variance * (tick - items[item].last)
+    return spread_after(items[item], tick - items[item].last)
 
 
 @compiled
@@ -122,7 +132,7 @@ def mark(rows: Rows, items: Records, item: int, tick: int) -> None:
     """Take an item as fresh."""
     if not items[item].marked:
         items[item].marked = True
-        shift(rows, item, -spread_of(items, item, tick), 0.0)
+        shift(rows, item, -spread_of(items, item, tick))
 
 
 @compiled
@@ -130,7 +140,7 @@ def unmark(rows: Rows, items: Records, item: int, tick: int) -> None:
     """Take an item as it is: it was not asked for after all, or did not answer."""
     if items[item].marked:
         items[item].marked = False
-        shift(rows, item, spread_of(items, item, tick), 0.0)
+        shift(rows, item, spread_of(items, item, tick))
 
 
 @compiled
@@ -150,10 +160,10 @@ def press(rows: Rows, i: int, pressure: Floats) -> None:
 def index(item: Record, pressure: float, tick: int) -> float:
     """What a pull of the item is worth, per cost.
 
-    The second factor age is what makes pulls fewest: the best intervals have equal w²·ρ·m², not equal w²·ρ·m.
+    The factors h and age are what makes pulls fewest: the best intervals have equal w²·ρ·h·m^(h+1), not equal w²·ρ·m^h.
     """
     age = tick - item.last
-    return item.variance * age * age * pressure / item.cost
+    return spread_after(item, age) * item.growth * age * pressure / item.cost
 
 
 @compiled
@@ -225,12 +235,13 @@ def joint_variance(rows: Rows, row: Record, items: Records, tick: int, correlati
         if items[i].marked:
             continue
         age = tick - items[i].last
-        total += rows.weights[k] * rows.weights[k] * items[i].variance * age
+        total += rows.weights[k] * rows.weights[k] * spread_after(items[i], age)
         for other in range(row.start, k):
             j = rows.items[other]
             if not items[j].marked:
-                both = correlation[i, j] * math.sqrt(items[i].variance * items[j].variance)
-                total += 2.0 * rows.weights[k] * rows.weights[other] * both * min(age, tick - items[j].last)
+                common = min(age, tick - items[j].last)
+                both = math.sqrt(spread_after(items[i], common) * spread_after(items[j], common))
+                total += 2.0 * rows.weights[k] * rows.weights[other] * correlation[i, j] * both
     return max(total, 0.0)
 
 
@@ -274,8 +285,8 @@ def grown(x: float) -> float:
 
 
 @compiled
-def settle(rows: Rows, items: Records, tick: int, correlation: Floats) -> None:
-    """The end of a tick: every z moves towards where the row's mean risk is the allowed one."""
+def settle(rows: Rows, items: Records, tick: int, ticks: int, correlation: Floats) -> None:
+    """The end of a tick: every z moves towards where the row's mean risk is the allowed one. ticks: up to the next."""
     table = rows.table
     if correlation.size > 0:
         for r in range(len(table)):
@@ -285,13 +296,6 @@ def settle(rows: Rows, items: Records, tick: int, correlation: Floats) -> None:
         risk = 0.0
         if row.variance * 42.25 > row.half:  # else less than 1e-19
             risk = erfc_of(math.sqrt(row.half / row.variance))
-        step = min(0.01 * (risk * row.scale - 1.0), 0.2)
+        row.feared += risk * ticks
+        step = min(0.01 * (risk * row.doubt * row.scale - 1.0), 0.2)
         row.z = min(max(row.z * grown(step), 0.3), 6.0)
-
-
-@compiled
-def widen(rows: Rows, ticks: int) -> None:
-    """Let every row's variance grow over the ticks."""
-    table = rows.table
-    for r in range(len(table)):
-        table[r].variance += table[r].rate * ticks

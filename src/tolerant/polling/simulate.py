@@ -10,6 +10,7 @@ import numpy as np
 
 from tolerant.kernels.compiled import compiled
 from tolerant.polling.arrays import HONEST, OFF, Chains, Floats, Integers, Links, Records, Settings, Window
+from tolerant.polling.calibration import draw
 from tolerant.polling.execution import advance
 from tolerant.polling.feedback import end_window
 from tolerant.polling.forecasts import shown
@@ -17,7 +18,7 @@ from tolerant.polling.learning import take
 from tolerant.polling.options import PUSHES, Options
 from tolerant.polling.problem import fresh_items, fresh_window, queries_of, referred, set_bounds, start_feedback
 from tolerant.polling.push import push
-from tolerant.polling.risk import Rows, fit, rows_of, widen
+from tolerant.polling.risk import Rows, rows_of
 from tolerant.polling.tick import RISK, close, decide
 from tolerant.polling.together import Together, nothing_together
 from tolerant.polling.window import count_within
@@ -134,7 +135,9 @@ def _polled(
     settings = options.settings(report=history)
     table, links = queries_of(queries, {name: k for k, name in enumerate(names)})
     start_feedback(table, options.first_safety, options.gamma)
-    items, chains = fresh_items(names, options.states, options.seed, propagate=options.execution == "expected")
+    items, chains = fresh_items(
+        names, options.states, options.seed, propagate=options.execution == "expected", past=options.past
+    )
     set_bounds(items, table, links, options.states)
     items["cost"] = options.charges(names)
     items["server"], servers = options.hosts(names)
@@ -144,6 +147,7 @@ def _polled(
         settings.window,
         used=settings.feedback != OFF or history,
         doubted=history or settings.feedback == HONEST,
+        calibrated=settings.calibrated,
     )
     rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names))
     together = nothing_together(len(names), settings.max_interval, options.correlated)
@@ -207,7 +211,6 @@ def _run(
     for t in range(ticks):
         if t > 0:
             advance(items, chains, t)
-            widen(rows, 1)
             decide(queries, links, rows, items, together.correlation, settings, servers, hint, t)
         for i in range(n):
             if items[i].marked:
@@ -227,11 +230,11 @@ def _run(
         if filled == 128 or end or t == ticks - 1:
             _measure(queries, links, apart, held, filled, good)
             filled = 0
-        close(rows, items, together, settings, t)
+        close(rows, items, together, settings, t, 1)
+        if settings.calibrated:
+            draw(items, chains, window, t)
         if end and window.apart.size > 0:
-            end_window(queries, links, items, window, t, 0, settings, means)
-            if settings.feedback > 0:
-                fit(rows.table, queries)
+            end_window(queries, links, rows, items, window, t, 0, settings, means)
         if end and kept.size > 0:
             k = t // settings.window - 1
             kept[k, 0] = (good.sum() - before) / settings.window / good.size

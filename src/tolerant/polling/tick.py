@@ -70,6 +70,8 @@ def decide(
     """Mark the items to ask for at the tick after the last one, every chain having been advanced to it."""
     pressure = np.full(len(items), np.nan)
     risky = settings.chooser == 5
+    if risky:
+        refresh(rows, items, tick)
     mark_due(rows, items, settings.chooser == 0, tick)
     if risky:
         choose_risk(rows, items, tick, pressure, servers[0], servers[1], correlation)
@@ -80,11 +82,9 @@ def decide(
 
 
 @compiled
-def close(rows: Rows, items: Records, together: Together, settings: Settings, tick: int) -> None:
-    """The end of a tick after its pulls, but for the feedback."""
+def close(rows: Rows, items: Records, together: Together, settings: Settings, tick: int, ticks: int) -> None:
+    """The end of a tick after its pulls, but for the feedback. ticks: up to the next one."""
     if settings.chooser == 5:
-        settle(rows, items, tick, together.correlation)
-        if tick % 64 == 0:  # so that rounding never adds up
-            refresh(rows, items, tick)
+        settle(rows, items, tick, ticks, together.correlation)
     if together.points.size > 0 and tick % 30 == 0:
         compare(together, tick, settings.max_interval)

@@ -8,6 +8,7 @@ import numpy as np
 
 from tolerant.kernels.compiled import compiled
 from tolerant.polling.arrays import Floats, Links, Record, Records, Window
+from tolerant.polling.risk import spread_after
 
 
 @compiled
@@ -104,7 +105,7 @@ def open_ends(window: Window, items: Records, tick: int, size: int) -> None:
     first = first_tick(tick, size)
     for i in range(len(items)):
         for t in range(max(items[i].last + 1, first), tick + 1):
-            window.doubt[i, t - first] = items[i].variance * (t - items[i].last)
+            window.doubt[i, t - first] = spread_after(items[i], t - items[i].last)
 
 
 @compiled
@@ -115,10 +116,24 @@ def clear(window: Window) -> None:
 
 
 @compiled
-def between_pulls(window: Window, variance: float, item: int, missed: Floats, at: int, now: int, size: int) -> None:
+def on_the_way(item: Record, k: int, ticks: int) -> tuple[float, float]:
+    """Which part of its change an item has made k ticks after a pull, the next being after `ticks`; and its variance.
+
+    For normal changes whose variance after a ticks is ρ·a^h: on the line for a walk (h = 1), half of it all the way
+    for values that are independent of each other (h = 0).
+    """
+    here, whole = spread_after(item, k), spread_after(item, ticks)
+    both = (here + whole - spread_after(item, ticks - k)) / 2.0
+    if whole <= 0.0:
+        return k / ticks, 0.0
+    return both / whole, max(here - both * both / whole, 0.0)
+
+
+@compiled
+def between_pulls(window: Window, record: Record, item: int, missed: Floats, at: int, now: int, size: int) -> None:
     """Write down what was missed from the item's last pull to `at`: true less held value at those ticks, `at` included.
 
-    An answer that comes late (now > at) was missed until `now`. variance: the item's, having learned from the pull.
+    An answer that comes late (now > at) was missed until `now`. record: the item, having learned from the pull.
     """
     first = first_tick(now, size)
     ticks = missed.size
@@ -127,6 +142,14 @@ def between_pulls(window: Window, variance: float, item: int, missed: Floats, at
         k = t - last
         window.apart[item, t - first] = missed[min(k, ticks) - 1]
         if window.doubt.size > 0:
-            window.doubt[item, t - first] = variance * k * (ticks - k) / ticks if k < ticks else 0.0
+            if k >= ticks:
+                window.doubt[item, t - first] = 0.0
+            elif record.growth == 1.0:
+                window.doubt[item, t - first] = record.variance * k * (ticks - k) / ticks
+            else:
+                share, doubt = on_the_way(record, k, ticks)
+                window.doubt[item, t - first] = doubt
+                if record.predictor == 0:
+                    window.apart[item, t - first] = missed[ticks - 1] * share
     if window.doubt.size > 0:
         window.doubt[item, now - first] = 0.0

@@ -68,13 +68,13 @@ class PolledQueries:
 def poller_options(stream: Stream) -> dict[str, Any]:
     """The keywords of the `tolerant.polling.Poller` that a stream is run with.
 
-    "risk" is calibrated: changes that were recorded anywhere are far from normal, and on such the plain model delivers
-    less than it promises. It has no use for chains, and they are kept small.
+    "risk" is calibrated and answers with forecasts: changes that were recorded anywhere are far from normal, and on
+    such the plain model delivers less than it promises. It has no use for chains, and they are kept small.
     """
     options = stream.options
     found: dict[str, Any] = {"chooser": options.chooser, "max_interval": options.max_interval}
     if options.chooser == "risk":
-        found |= {"calibrated": True, "states": 3}
+        found |= {"calibrated": True, "forecast": True, "states": 3}
     if options.per_second and options.chooser != "every-tick":
         found["limit"] = max(1, int(options.per_second * options.tick / SECOND)) * options.batch
     return found
