@@ -83,7 +83,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 EXPERIMENT = Experiment(
     figure="specs/2-polling.md §5.1 (beyond seed 001)",
-    claim="asking by risk, plain or calibrated, needs at most 0.65 of max's pulls on walk, momentum and stock, at no lower fidelity",
+    claim="risk, plain or calibrated, needs ≤ 0.65 of max's pulls on walk, momentum and stock, at no lower fidelity",
     grid=grid,
     measure=measure,
     judge=judge,

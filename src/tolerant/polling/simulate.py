@@ -92,8 +92,8 @@ def simulate(
     states: of each item's chain. safety: a fixed factor on every tolerance; None: feedback sets it. intermediates: a
     pull brings every value since the last one. seed: of the chains' draws. gamma, learning_rate: of the feedback.
     estimate: "interpolated", or "honest" with the doubt between pulls. execution: "drawn", or "expected" for the mean
-    of the chain. forecast, correlated, calibrated: of "risk"; the last lets feedback on the honest estimate set
-    each tolerance, for items whose changes are far from normal. forgetting: part of the chain's counts that is lost a
+    of the chain. forecast, correlated, calibrated: of "risk"; the last learns how far its model is to be
+    trusted, for items whose changes are no walk. forgetting: part of the chain's counts that is lost a
     tick. costs: of a pull, by item, 1 where missing. servers: the server of an item; those of one share a request.
     request_cost: of each request, on top. limit, server_limits: most pulls in a tick. history: keep fidelity by window.
 
