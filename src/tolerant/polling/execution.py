@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import compiled, inlined
 from tolerant.kernels.random import bits_at
 from tolerant.polling.arrays import Chains, Floats, Record, Records
 from tolerant.polling.chain import drawn, propagate
 
 
-@compiled
+@inlined
 def restart(item: Record, spread: Floats, i: int) -> None:
     """Put the chain to where it was at the last pull. spread: empty, or the distributions of all items."""
     item.running = item.learned
@@ -21,7 +21,7 @@ def restart(item: Record, spread: Floats, i: int) -> None:
         spread[i, item.learned] = 1.0
 
 
-@compiled
+@inlined
 def execute(item: Record, chains: Chains, i: int, tick: int) -> None:
     """Run the chain on to `tick`; its draws depend on item and tick alone."""
     counts, sums = chains.counts, chains.sums
