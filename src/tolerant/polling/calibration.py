@@ -4,7 +4,7 @@ what the model expected (`specs/2-polling.md` §5.1, §5.5, and beyond them).
 Four things, each from the pulls alone:
 - How the variance grows with the age: ρ·a^h. Two changes in a row that undo each other say that it does not (spikes,
   noise: h near 0), two that go on in the same direction that it grows faster than a walk's.
-- How wild the item is just now: half of ρ is from its last five pulls or so.
+- How wild the item is just now: most of ρ is from its last five pulls or so.
 - How often each query was off: by the honest estimate, and by spikes that nobody saw, which are drawn from the items'
   own leaps as if they could come at any age.
 - How many times that is what the model expected: every query's *doubt*, drawn towards that of all queries, since one
@@ -52,9 +52,9 @@ def may_grow(item: Record) -> bool:
 def learn_variance(item: Record, change: float, error: float, ticks: int) -> None:
     """Learn h and ρ from the change since the last pull, and from how far off the value in use was."""
     share = max(0.02, 1.0 / item.pulls)
-    usual = max(0.005, 1.0 / item.pulls)
-    item.square += usual * (min(change * change, 1e280) - item.square)
-    item.pair += usual * (max(min(change * item.change, 1e280), -1e280) - item.pair)
+    long = max(0.005, 1.0 / item.pulls)
+    item.square += long * (min(change * change, 1e280) - item.square)
+    item.pair += long * (max(min(change * item.change, 1e280), -1e280) - item.pair)
     item.change = change
     # E (a + b)² = 2^h · E a² for changes a, b over equally many ticks; with few of them, as of a walk.
     together = item.pair / item.square * item.pulls / (item.pulls + 30.0) if item.square > 0.0 else 0.0

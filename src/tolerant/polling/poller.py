@@ -28,7 +28,7 @@ from tolerant.polling.problem import (
     set_bounds,
     start_feedback,
 )
-from tolerant.polling.risk import LEARNED, Rows, fit, refresh, rows_of
+from tolerant.polling.risk import LEARNED, Rows, refresh, rows_of
 from tolerant.polling.shares import shares
 from tolerant.polling.tick import RISK, close, decide, mark_due
 from tolerant.polling.together import Together, nothing_together
@@ -385,7 +385,6 @@ class Poller:
         self._window, self._together, self._servers = window, together, servers
         self._said = {name: value for name, value in self._said.items() if name in self._queries}
         self._hint[0] = 0
-        fit(rows.table, table)
         if self._now is not None:
             refresh(rows, items, self._now)
 

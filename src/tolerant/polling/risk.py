@@ -2,8 +2,8 @@
 
 An item that is not asked for spreads: its variance grows by ρ a tick. A row (a query, or one item of a min or max) is
 over when its variance is more than its own z allows; z follows the row's mean risk, so that in the long run each query
-gets the fidelity that it asked for. No draws, no windows, no delay. How ρ is learned is in
-`learning`, how far the model is to be trusted in `calibration`.
+gets the fidelity that it asked for. No draws, no windows, no delay. How far the model is to be trusted, and what
+replaces ρ·age where changes are no walk, is in `calibration`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tolerant.kernels.compiled import compiled
-from tolerant.polling.arrays import LINEAR, Floats, Indices, Integers, Links, Record, Records
+from tolerant.polling.arrays import LINEAR, ROUNDING, Floats, Indices, Integers, Links, Record, Records
 
 FIRST_Z = 1.6
 _STRICTEST = 0.9999
@@ -30,7 +30,7 @@ ROW = np.dtype(
         ("half", np.float64),  # within² / 2
         ("scale", np.float64),  # 1 / (1 − fidelity)
         ("z", np.float64),
-        ("variance", np.float64),  # Σ w²·ρ·age over the items that are not marked
+        ("variance", np.float64),  # Σ w²·ρ·age^h over the items that are not marked
         ("feared", np.float64),  # Σ of its risks since the last calibration
         ("doubt", np.float64),  # how many times its risk is what the model says
     ],
@@ -69,7 +69,8 @@ def rows_of(queries: Records, links: Links, n_items: int) -> Rows:
     table["scale"] = np.where(whole[owner], 1, sizes[owner]) / risk
     table["z"] = FIRST_Z
     table["doubt"] = 1.0
-    fit(table, queries)
+    table["bound"] = (queries["within"][owner] * ROUNDING) ** 2
+    table["half"] = queries["within"][owner] ** 2 / 2.0
     return _linked(table, links, n_items)
 
 
@@ -81,15 +82,6 @@ def _linked(table: Records, links: Links, n_items: int) -> Rows:
     order = np.argsort(members, kind="stable")
     item_start = np.concatenate([[0], np.cumsum(np.bincount(members, minlength=n_items))]).astype(np.int64)
     return Rows(table, links.items, links.weights, item_start, owner[order], links.weights[places][order])
-
-
-@compiled
-def fit(table: Records, queries: Records) -> None:
-    """Give every row its query's tolerance."""
-    for r in range(len(table)):
-        query = queries[table[r].query]
-        table[r].bound = (query.within * (1.0 + 1e-9)) ** 2
-        table[r].half = query.within * query.within / 2.0
 
 
 @compiled
