@@ -92,7 +92,6 @@ class Links(NamedTuple):
     weights: Floats  # avg: already divided by the number of items
     shares: Floats  # the item's own bound in the query (equation 11)
     ordered: Integers  # the queries that are a min or a max
-    dense: Floats  # [items, queries], the weights of the linear ones where there are few items; else empty
 
 
 class Chains(NamedTuple):

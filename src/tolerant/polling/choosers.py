@@ -97,30 +97,11 @@ def _score_ordered(query: Record, links: Links, values: Floats, changes: Floats,
 
 
 @compiled
-def _first_of_few(queries: Records, links: Links, values: Floats, changes: Floats) -> int:
-    """`first_over` where there are few items: the sums of all queries side by side, which is vectorised."""
-    off = np.zeros(len(queries))
-    for i in range(changes.size):
-        change = changes[i]
-        if change != 0.0:
-            weights = links.dense[i]
-            for q in range(off.size):
-                off[q] += weights[q] * change
-    for q in links.ordered:
-        off[q] = incoherency(queries[q], links, values, changes)
-    for q in range(off.size):
-        if abs(off[q]) > queries[q].safety * queries[q].bound:
-            return q
-    return -1
-
-
-@compiled
 def first_over(queries: Records, links: Links, values: Floats, changes: Floats, hint: Integers) -> int:
     """Some query that is over, or −1. The search begins where one was found last: only "any" is asked."""
     items, weights = links.items, links.weights
     size, first = len(queries), hint[0]
-    few = links.dense.size > 0
-    for step in range(min(size, 4) if few else size):
+    for step in range(size):
         q = first + step if first + step < size else first + step - size
         query = queries[q]
         off = 0.0
@@ -131,10 +112,6 @@ def first_over(queries: Records, links: Links, values: Floats, changes: Floats, 
         if abs(off) > query.safety * query.bound:
             hint[0] = q
             return q
-    if few:
-        found = _first_of_few(queries, links, values, changes)
-        hint[0] = max(found, 0)
-        return found
     return -1
 
 

@@ -20,7 +20,6 @@ from tolerant.polling.learning import give_up, take
 from tolerant.polling.options import PUSHES, Options
 from tolerant.polling.problem import (
     coefficients,
-    fill_dense,
     fresh_items,
     fresh_window,
     queries_of,
@@ -331,7 +330,6 @@ class Poller:
         ):
             record = self._table[self._places[query.name]]
             self._links.weights[record["start"] : record["stop"]] = list(coefficients(query).values())
-            fill_dense(self._table, self._links)
             self._queries[query.name] = query
             self._weigh(record)
         else:

@@ -13,8 +13,6 @@ from tolerant.polling.forecasts import PREDICTORS
 from tolerant.polling.shares import shares
 from tolerant.queries import Aggregate
 
-_FEW = 32
-"""With so many items or fewer the sums of all queries are found soonest over all items, zeros included."""
 _KINDS = {"sum": LINEAR, "avg": LINEAR, "min": MIN, "max": MAX, "count": COUNT}
 
 
@@ -26,8 +24,6 @@ def coefficients(query: Aggregate) -> dict[str, float]:
     """
     if query.fn == "count":
         return {}
-    if query.fn != "avg" and 0.0 not in query.weights.values():
-        return dict(query.weights)
     size = len(query.weights) if query.fn == "avg" else 1
     return {item: weight / size for item, weight in query.weights.items() if weight != 0.0}
 
@@ -41,8 +37,9 @@ def referred(queries: Iterable[Aggregate]) -> dict[str, int]:
             raise ValueError(f"queries must have different names, got {query.name!r} twice")
         names.add(query.name)
         if query.fn != "count":
-            fresh = [item for item, weight in query.weights.items() if weight != 0.0 and item not in index]
-            index |= zip(fresh, range(len(index), len(index) + len(fresh)), strict=True)
+            for item, weight in query.weights.items():
+                if weight != 0.0:
+                    index.setdefault(item, len(index))
     return index
 
 
@@ -62,18 +59,7 @@ def queries_of(queries: Sequence[Aggregate], index: Mapping[str, int], scale: fl
     owner = np.repeat(np.arange(len(queries)), sizes)
     own = np.where(table["kind"][owner] == LINEAR, shares(weights, table["within"], owner), table["within"][owner])
     ordered = np.flatnonzero((table["kind"] == MIN) | (table["kind"] == MAX))
-    dense = np.zeros((len(index), len(queries)) if len(index) <= _FEW else (0, 0))
-    links = Links(items, weights, own, ordered, dense)
-    fill_dense(table, links)
-    return table, links
-
-
-def fill_dense(queries: Records, links: Links) -> None:
-    """Put the weights of linear queries where all of an item's stand in a row."""
-    if links.dense.size:
-        owner = np.repeat(np.arange(len(queries)), queries["stop"] - queries["start"])
-        linear = queries["kind"][owner] == LINEAR
-        links.dense[links.items[linear], owner[linear]] = links.weights[linear]
+    return table, Links(items, weights, own, ordered)
 
 
 def start_feedback(queries: Records, safety: float | None, gamma: float) -> None:

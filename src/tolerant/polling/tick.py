@@ -68,8 +68,8 @@ def decide(
     servers: tuple[Integers, Integers, Integers], hint: Integers, tick: int,
 ) -> None:  # fmt: skip
     """Mark the items to ask for at the tick after the last one, every chain having been advanced to it."""
+    pressure = np.full(len(items), np.nan)
     risky = settings.chooser == 5
-    pressure = np.full(len(items) if risky else 0, np.nan)
     if risky:
         refresh(rows, items, tick)
     mark_due(rows, items, settings.chooser == 0, tick)
