@@ -1,4 +1,7 @@
-"""A slow and obvious ladder of shadow filters, written from `specs/1-filters.md` §5.1 line by line."""
+"""A slow and obvious ladder of shadow filters, written from `specs/1-filters.md` §5.1 line by line.
+
+Predictor 3 alone is another one: its mean of the changes begins anew at every change that is unlike them.
+"""
 
 RUNGS, PREDICTORS = 18, 6
 
@@ -13,7 +16,9 @@ class Twin:
     def __init__(self, unit, value):
         self.unit, self.age = unit, 0
         self.value = self.mean = self.level = value
-        self.slow = self.fast = self.trend = 0.0
+        self.slow = self.trend = 0.0
+        self.fast = self.noise = 0.0
+        self.run = 0
         self.shadow = {rung: [(value, 0.0)] * (PREDICTORS + 1) for rung in range(1, RUNGS)}
         self.counts = {rung: [0.0] * PREDICTORS for rung in range(1, RUNGS)}
         self.fired, self.lately, self.now = [0.0] * RUNGS, [0.0] * RUNGS, [0.0] * RUNGS
@@ -23,7 +28,7 @@ class Twin:
         self.value, self.age = value, self.age + 1
         self.mean += 0.02 * (value - self.mean)
         self.slow += 0.05 * (change - self.slow)
-        self.fast += 0.3 * (change - self.fast)
+        self._follow(change)
         self.level = 0.3 * value + 0.7 * (before + self.trend)
         self.trend = 0.1 * (self.level - before) + 0.9 * self.trend
         self.lately = [0.998 * count for count in self.lately]
@@ -32,6 +37,15 @@ class Twin:
             self._sent(0)
         for rung in self.shadow if self.unit > 0 else ():
             self._test(rung)
+
+    def _follow(self, change):
+        off = change - self.fast
+        if self.run >= 2 and abs(off) > 3.75 * self.noise:
+            self.fast, self.run = change, 1
+        else:
+            self.run += 1
+            self.fast += max(1 / self.run, 0.2) * off
+            self.noise += max(1 / self.run, 0.05) * (abs(off) - self.noise)
 
     def _test(self, rung):
         width, counts = width_of(rung, self.unit), self.counts[rung]

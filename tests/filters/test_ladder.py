@@ -12,7 +12,7 @@ from tolerant.filters.simulate import simulate
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
 
-KINDS = ("walk", "noise", "trend", "bursts", "still", "huge", "tiny")
+KINDS = ("walk", "noise", "trend", "bursts", "still", "ramps", "huge", "tiny")
 
 
 def values_of(kind, seed, ticks=150):
@@ -24,6 +24,8 @@ def values_of(kind, seed, ticks=150):
         return 0.7 * np.arange(ticks) + 0.2 * noise
     if kind == "bursts":
         return (noise * np.where(np.arange(ticks) // 40 % 2, 30, 0.1)).cumsum()
+    if kind == "ramps":
+        return (np.where(np.arange(ticks) // 25 % 2, rng.normal(3, 0.1, ticks), 0.0)).cumsum()
     if kind == "still":
         return (noise * (rng.random(ticks) < 0.1)).cumsum()
     return noise.cumsum() * {"walk": 1.0, "huge": 1e150, "tiny": 1e-150}[kind]
@@ -75,6 +77,18 @@ def test_equals_the_slow_twin(kind, seed, unit):
             np.testing.assert_allclose(
                 propose(fast, 1, values[-1], width, values[-1] - centre), expected, rtol=1e-7, atol=1e-9 * width
             )
+
+
+def test_the_slope_of_a_ramp_is_known_one_tick_after_its_start():
+    shadows, ramp = ladder(1), [0.0] * 50 + [8.0 * tick for tick in range(1, 30)] + [232.0] * 50
+    begin(shadows, 0, 1.0, 0.0)
+    for cycle in range(6):
+        for tick, value in enumerate(ramp):
+            observe(shadows, 0, value + 232.0 * cycle)
+            if tick in (50, 60, 79, 90):
+                assert shadows.fast[0] == pytest.approx(8.0 if tick < 79 else 0.0, abs=1e-9)
+    # One update or two at each end of a ramp instead of one at each of its ticks.
+    assert sent(shadows, 0, FIRED)[9] < 0.3 * sent(shadows, 0, FIRED)[0]
 
 
 def test_items_do_not_touch_each_other():

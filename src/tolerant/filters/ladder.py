@@ -12,7 +12,8 @@ The predictors, each a (level, slope) that both ends extrapolate from an update 
 0. the value, at rest;
 1. a slow mean of the values, at rest;
 2. the value with the slow mean of the changes as its slope;
-3. the value with their fast mean;
+3. the value with the fast mean of the changes since the last that was unlike those before it: so the slope of a ramp is
+   known one tick after its start;
 4. Holt's level and trend;
 5. a little beyond the value, on the side on which it left.
 
@@ -39,8 +40,10 @@ FIRED, LATELY, NOW = 2 * _LANES, 3 * _LANES, 4 * _LANES
 """Where the counts of what each width would have sent begin in `Ladder.chosen`."""
 _PREDICTORS = 6
 
-_LEVEL_MEMORY, _SLOW, _FAST = 0.02, 0.05, 0.3
+_LEVEL_MEMORY, _SLOW, _FAST = 0.02, 0.05, 0.2
 _HOLT_LEVEL, _HOLT_TREND = 0.3, 0.1
+_NOISE, _UNLIKE = 0.05, 3.75
+"""Memory of how far changes are from their fast mean, and how many times as far is unlike: 3 standard deviations."""
 _CLIP = 0.9
 """How far a level may be from the value, in half-widths."""
 _AHEAD = 0.3
@@ -69,6 +72,8 @@ class Ladder(NamedTuple):
     mean: Floats
     slow: Floats
     fast: Floats
+    noise: Floats  # how far changes are from `fast`, in the mean
+    run: Integers  # how many changes `fast` is the mean of
     level: Floats
     trend: Floats
     half: Floats  # float64[items, lanes]: half the widths
@@ -79,10 +84,11 @@ class Ladder(NamedTuple):
 
 def ladder(items: int) -> Ladder:
     """Ladders that have not begun."""
-    flat = [np.zeros(items) for _ in range(6)]
+    flat = [np.zeros(items) for _ in range(5)]
+    run, holt = np.zeros(items, np.int64), [np.zeros(items) for _ in range(2)]
     shadows = np.zeros((items, _PREDICTORS, 3 * _LANES))
     rows = [np.zeros((items, _LANES)), shadows, np.zeros((items, 5 * _LANES))]
-    return Ladder._make([np.zeros(items), np.zeros(items, np.int64), *flat, *rows, np.zeros(_LANES)])
+    return Ladder._make([np.zeros(items), np.zeros(items, np.int64), *flat, run, *holt, *rows, np.zeros(_LANES)])
 
 
 @compiled
@@ -91,7 +97,8 @@ def begin(shadows: Ladder, item: int, unit: float, value: float) -> None:
     shadows.unit[item] = unit
     shadows.age[item] = 0
     shadows.last[item] = shadows.mean[item] = shadows.level[item] = value
-    shadows.slow[item] = shadows.fast[item] = shadows.trend[item] = 0.0
+    shadows.slow[item] = shadows.fast[item] = shadows.noise[item] = shadows.trend[item] = 0.0
+    shadows.run[item] = 0
     for lane in range(_LANES):
         shadows.half[item, lane] = unit * _HALVES[lane]
     shadows.shadows[item] = 0.0
@@ -108,18 +115,17 @@ def begin(shadows: Ladder, item: int, unit: float, value: float) -> None:
 def observe(shadows: Ladder, item: int, value: float) -> None:
     """A tick passes with the item at `value`."""
     change = value - shadows.last[item]
-    mean, slow, fast = shadows.mean[item], shadows.slow[item], shadows.fast[item]
+    mean, slow = shadows.mean[item], shadows.slow[item]
     before, trend = shadows.level[item], shadows.trend[item]
     level = _HOLT_LEVEL * value + (1.0 - _HOLT_LEVEL) * (before + trend)
     mean += _LEVEL_MEMORY * (value - mean)
     slow += _SLOW * (change - slow)
-    fast += _FAST * (change - fast)
+    fast = _follow(shadows, item, change)
     trend = _HOLT_TREND * (level - before) + (1.0 - _HOLT_TREND) * trend
     shadows.last[item] = value
     shadows.age[item] += 1
     shadows.mean[item] = mean
     shadows.slow[item] = slow
-    shadows.fast[item] = fast
     shadows.level[item] = level
     shadows.trend[item] = trend
     if shadows.unit[item] == 0.0:
@@ -133,6 +139,21 @@ def observe(shadows: Ladder, item: int, value: float) -> None:
     _offer(own[4], half, keep, value, level, trend, 0.0)
     _offer(own[5], half, keep, value, value, 0.0, _AHEAD)
     _offer_chosen(shadows.chosen[item], own.reshape(own.size), half, value, mean, slow, fast, level, trend)
+
+
+@compiled
+def _follow(shadows: Ladder, item: int, change: float) -> float:
+    """The fast mean of the changes, this one included; one that is unlike them begins it anew."""
+    off, run = change - shadows.fast[item], shadows.run[item]
+    if run >= 2 and abs(off) > _UNLIKE * shadows.noise[item]:
+        shadows.fast[item] = change
+        shadows.run[item] = 1
+        return change
+    run += 1
+    shadows.fast[item] += max(1.0 / run, _FAST) * off
+    shadows.noise[item] += max(1.0 / run, _NOISE) * (abs(off) - shadows.noise[item])
+    shadows.run[item] = run
+    return shadows.fast[item]
 
 
 @compiled
