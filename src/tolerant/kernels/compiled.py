@@ -22,19 +22,30 @@ def compiled(function: _Function) -> _Function:
 
     Division by zero gives inf or NaN, as in NumPy.
     """
-    return _made(function, {})
+    return _made(function, counted=True)
 
 
 def inlined(function: _Function) -> _Function:
     """`function`, compiled into each compiled function that calls it: for small ones that are called all the time."""
-    return _made(function, {"forceinline": True})
+    return _made(function, counted=True, forceinline=True)
 
 
-def _made(function: _Function, options: dict[str, bool]) -> _Function:
+def borrowing(function: _Function) -> _Function:
+    """`function`, compiled, where it neither makes nor returns an array: those that it gets are kept by its caller.
+
+    No references are counted in it. Elsewhere each array costs two atomic operations a call, each one of a tuple too,
+    which in a small function that is called all the time is most of the work.
+    """
+    return _made(function, counted=False)
+
+
+def _made(function: _Function, *, counted: bool, forceinline: bool = False) -> _Function:
     chosen = config.CACHE_DIR
     config.CACHE_DIR = chosen or _folder(function.__module__.removeprefix("tolerant.").split(".")[0])
     try:
-        return cast(_Function, njit(cache=True, error_model="numpy", **options)(function))
+        # `_nrt` is said in every case: where it is not, a function has it from whoever calls it first.
+        options = {"cache": True, "error_model": "numpy", "forceinline": forceinline, "_nrt": counted}
+        return cast(_Function, njit(**options)(function))
     finally:
         config.CACHE_DIR = chosen
 
@@ -52,7 +63,7 @@ def _folder(package: str) -> str:
         home = source.relative_to(root).parts[0]
         if package in _SHELL or home in (package, "kernels"):
             text = source.read_bytes()
-            if b"@compiled" in text or b"@inlined" in text:
+            if any(mark in text for mark in (b"@compiled", b"@inlined", b"@borrowing")):
                 digest.update(text)
     folder = Path(__file__).parent / "__pycache__" / f"numba-{package}-{digest.hexdigest()[:16]}"
     try:

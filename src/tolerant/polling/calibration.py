@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.kernels.random import bits_at
 from tolerant.polling.arrays import Chains, Floats, Links, Record, Records, Window
 from tolerant.polling.risk import Rows
@@ -68,7 +68,7 @@ def learn_variance(item: Record, change: float, error: float, ticks: int) -> Non
     item.variance = 0.4 * item.slow + 0.6 * item.quick
 
 
-@compiled
+@borrowing
 def remember_error(item: Record, chains: Chains, i: int, error: float, ticks: int) -> None:
     """Remember how far off the value in use was at a pull; before anything is learned from it."""
     scale = math.pow(ticks, item.growth)
@@ -78,7 +78,7 @@ def remember_error(item: Record, chains: Chains, i: int, error: float, ticks: in
     chains.leapt[i, place] = leap
 
 
-@compiled
+@borrowing
 def draw(items: Records, chains: Chains, window: Window, tick: int) -> None:
     """Let every item be off as it was at one of its last pulls: by as much if it leapt then, else by its age."""
     column = (tick - 1) % window.drawn.shape[1]
@@ -96,7 +96,7 @@ def draw(items: Records, chains: Chains, window: Window, tick: int) -> None:
                 window.drawn[i, column] *= math.pow(tick - item.last, item.growth / 2.0)
 
 
-@compiled
+@borrowing
 def leaps_unseen(query: Record, links: Links, window: Window) -> int:
     """At how many ticks of the window the query would have been off by leaps as drawn; of linear queries."""
     found = 0
@@ -110,7 +110,7 @@ def leaps_unseen(query: Record, links: Links, window: Window) -> int:
     return found
 
 
-@compiled
+@borrowing
 def calibrate(queries: Records, rows: Rows, links: Links, window: Window, good: Floats, size: int) -> None:
     """Hold what was missed in a window of `size` ticks against what was feared, and set every row's doubt.
 

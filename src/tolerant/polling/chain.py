@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled, inlined
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import Floats
 
 
@@ -19,7 +19,7 @@ def state_of(rate: float, spacing: float, half: int) -> int:
     return int(min(max(steps, -float(half)), float(half))) + half
 
 
-@compiled
+@borrowing
 def learn(counts: Floats, sums: Floats, before: int, state: int, ticks: int) -> None:
     """Count a pull after `ticks` ticks: one move from `before` to `state`, the rest of the time in `state`."""
     counts[before, state] += 1.0
@@ -28,7 +28,7 @@ def learn(counts: Floats, sums: Floats, before: int, state: int, ticks: int) -> 
     sums[state] += ticks - 1.0
 
 
-@compiled
+@borrowing
 def forget(counts: Floats, sums: Floats, keep: float) -> None:
     """Let every count fade to the part `keep`."""
     for x in range(sums.size):
@@ -46,7 +46,7 @@ def corrected(bias: float, change: float, drift: float, ticks: int, smoothing: f
     return smoothing * (change - drift) / ticks + (1.0 - smoothing) * bias
 
 
-@inlined
+@borrowing
 def drawn(counts: Floats, item: int, state: int, target: float) -> int:
     """The next state: the first whose cumulative count exceeds `target`; counts of all items, [items, S, S]."""
     total = 0.0

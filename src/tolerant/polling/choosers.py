@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import Flags, Floats, Integers, Links, Record, Records
 from tolerant.polling.incoherency import extreme, incoherency
 
 
-@compiled
+@borrowing
 def choose_all(queries: Records, links: Links, values: Floats, changes: Floats, marked: Flags) -> None:
     """Mark every item of each query that is over."""
     items, weights = links.items, links.weights
@@ -30,7 +30,7 @@ def choose_all(queries: Records, links: Links, values: Floats, changes: Floats, 
                 changes[items[k]] = 0.0
 
 
-@compiled
+@borrowing
 def choose_per_item(queries: Records, links: Links, changes: Floats, marked: Flags) -> None:
     """Mark every item that has used up its own share of a query."""
     for q in range(len(queries)):
@@ -64,7 +64,7 @@ def choose_positive_negative(queries: Records, links: Links, values: Floats, cha
             off = incoherency(query, links, values, changes)
 
 
-@compiled
+@borrowing
 def _mark_towards(query: Record, links: Links, changes: Floats, off: float, marked: Flags) -> None:
     """Figure 3: the largest contribution below what the query is off; without one, all of that sign."""
     sign = 1.0 if off > 0.0 else -1.0
@@ -80,7 +80,7 @@ def _mark_towards(query: Record, links: Links, changes: Floats, off: float, mark
             changes[i] = 0.0
 
 
-@compiled
+@borrowing
 def _score_ordered(query: Record, links: Links, values: Floats, changes: Floats, scores: Floats) -> None:
     """Add each item's effect on a min or max to its score; where none has any, the size of its change."""
     held = extreme(query, links, values, changes, -2)
@@ -96,7 +96,7 @@ def _score_ordered(query: Record, links: Links, values: Floats, changes: Floats,
             scores[links.items[k]] += abs(changes[links.items[k]])
 
 
-@compiled
+@borrowing
 def first_over(queries: Records, links: Links, values: Floats, changes: Floats, hint: Integers) -> int:
     """Some query that is over, or −1. The search begins where one was found last: only "any" is asked."""
     items, weights = links.items, links.weights
@@ -148,9 +148,11 @@ def choose_max_of_over(
     _mark_best(scores, ratio, changes, marked)
 
 
-@compiled
+@borrowing
 def _mark_best(scores: Floats, ratio: float, changes: Floats, marked: Flags) -> None:
-    best = scores.max()
+    best = 0.0
+    for i in range(len(scores)):
+        best = max(best, scores[i])
     for i in range(len(scores)):
         if scores[i] > 0.0 and scores[i] >= ratio * best:
             marked[i] = True

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import Floats, Record
 
 REVERTING = np.array([0.98, 0.95, 0.9, 0.8])
@@ -35,7 +35,7 @@ def shown(item: Record, tick: int) -> float:
     return foretold(item.value, item.level, item.rate, item.predictor, tick - item.last)
 
 
-@compiled
+@borrowing
 def judge_predictors(item: Record, errors: Floats, value: float, ticks: int, share: float) -> None:
     """Compare what each predictor said with the value pulled, and keep the best one; before the item is updated.
 

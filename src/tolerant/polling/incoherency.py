@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 from tolerant.polling.arrays import Floats, Links, Record
 
 
-@compiled
+@borrowing
 def extreme(query: Record, links: Links, values: Floats, changes: Floats, only: int) -> float:
     """The min or max of a query after the changes; only ≥ 0: after that item's change alone, −2: after none."""
     sign = -1.0 if query.kind == 1 else 1.0
@@ -23,7 +23,7 @@ def extreme(query: Record, links: Links, values: Floats, changes: Floats, only: 
     return sign * best
 
 
-@compiled
+@borrowing
 def incoherency(query: Record, links: Links, values: Floats, changes: Floats) -> float:
     """I_q: the change of the answer that the items' predicted changes would make."""
     if query.kind == 1 or query.kind == 2:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 from tolerant.polling.arrays import Chains, Floats, Record, Records, Settings, Window
 from tolerant.polling.calibration import learn_variance, may_grow, remember_error
 from tolerant.polling.chain import corrected, forget, learn, state_of
@@ -12,10 +10,10 @@ from tolerant.polling.execution import execute, restart
 from tolerant.polling.forecasts import foretold, judge_predictors
 from tolerant.polling.risk import Rows, shift, spread_of, unmark
 from tolerant.polling.together import Together, remember
-from tolerant.polling.window import between_pulls
+from tolerant.polling.window import doubt_between, first_tick
 
 
-@compiled
+@borrowing
 def take(
     rows: Rows, items: Records, chains: Chains, window: Window, together: Together, settings: Settings,
     i: int, value: float, at: int, now: int, path: Floats,
@@ -37,8 +35,9 @@ def take(
     else:
         if not item.marked:
             shift(rows, i, -spread_of(items, i, now))
-        missed = np.empty(ticks if window.apart.size > 0 else 0)
-        _miss(item, change, path, missed)
+        missed = _missed(item, change, path, ticks, ticks)
+        if window.apart.size > 0:
+            _miss(window, item, i, change, path, at, now, settings.window)
         _learn_change(item, chains, i, change, ticks, at, path, settings)
         item.value, item.last = value, at
         if not settings.calibrated or may_grow(item):
@@ -47,14 +46,14 @@ def take(
         item.marked = False
         shift(rows, i, spread_of(items, i, now))
         restart(item, chains.spread, i)
-        execute(item, chains, i, now)
-        if missed.size > 0:
-            between_pulls(window, item, i, missed, at, now, settings.window)
+        execute(item, chains.counts, chains.sums, chains.spread, i, now)
+        if window.doubt.size > 0:
+            doubt_between(window, item, i, missed, ticks, at, now, settings.window)
     if together.points.size > 0:
         remember(together, i, value - change if last >= 0 and ticks > 1 else value, value, last, at)
 
 
-@compiled
+@borrowing
 def _take_first(item: Record, chains: Chains, i: int, value: float, at: int) -> None:
     item.value, item.level, item.last = value, value, at
     item.cap, item.pulls = 1, 1
@@ -62,24 +61,34 @@ def _take_first(item: Record, chains: Chains, i: int, value: float, at: int) -> 
     restart(item, chains.spread, i)
 
 
-@compiled
-def _miss(item: Record, change: float, path: Floats, missed: Floats) -> None:
-    """How far the item's true value was from the one in use at each tick since its last pull."""
-    for k in range(1, missed.size + 1):
-        true = path[k - 1] - item.value if path.size > 0 else change * k / missed.size
-        if item.predictor > 0:
-            true -= foretold(item.value, item.level, item.rate, item.predictor, k) - item.value
-        missed[k - 1] = true
+@borrowing
+def _missed(item: Record, change: float, path: Floats, ticks: int, k: int) -> float:
+    """How far the item's true value was from the one in use, k of the `ticks` ticks after its last pull."""
+    true = path[k - 1] - item.value if path.size > 0 else change * k / ticks
+    if item.predictor > 0:
+        true -= foretold(item.value, item.level, item.rate, item.predictor, k) - item.value
+    return true
 
 
-@compiled
+@borrowing
+def _miss(window: Window, item: Record, i: int, change: float, path: Floats, at: int, now: int, size: int) -> None:
+    """Write down what was missed since the item's last pull; before it learns from this one.
+
+    An answer that comes late (now > at) was missed until `now`.
+    """
+    first, ticks = first_tick(now, size), at - item.last
+    for t in range(max(item.last + 1, first), now):
+        window.apart[i, t - first] = _missed(item, change, path, ticks, min(t - item.last, ticks))
+
+
+@borrowing
 def _learn_change(
     item: Record, chains: Chains, i: int, change: float, ticks: int, at: int, path: Floats, settings: Settings
 ) -> None:
     """Teach the chain, the correction, the variance and the predictors what the item did."""
     if item.stepped != at:
         restart(item, chains.spread, i)
-        execute(item, chains, i, at)
+        execute(item, chains.counts, chains.sums, chains.spread, i, at)
     counts, sums = chains.counts[i], chains.sums[i]
     if settings.forgetting > 0.0:
         forget(counts, sums, (1.0 - settings.forgetting) ** ticks)
@@ -105,7 +114,7 @@ def _learn_change(
         item.variance += share * (min(change * change / ticks, 1e280) - item.variance)
 
 
-@compiled
+@borrowing
 def give_up(rows: Rows, items: Records, tick: int) -> None:
     """Take what was asked for at this tick and has not come as not asked for."""
     for i in range(len(items)):

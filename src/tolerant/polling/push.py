@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import Floats, Integers, Links, Record, Records
 from tolerant.polling.incoherency import incoherency
 
@@ -51,7 +51,7 @@ def push(values: Floats, queries: Records, links: Links, servers: Integers, leas
     return sent, requests
 
 
-@compiled
+@borrowing
 def _push(
     query: Record, links: Links, off: float, values: Floats, held: Floats, apart: Floats, least: bool, tick: int,
     last: Integers,

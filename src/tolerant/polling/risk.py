@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import LINEAR, ROUNDING, Floats, Indices, Integers, Links, Record, Records
 
 FIRST_Z = 1.6
@@ -97,7 +97,7 @@ def refresh(rows: Rows, items: Records, tick: int) -> None:
         rows.table[r].variance = variance
 
 
-@compiled
+@borrowing
 def shift(rows: Rows, item: int, variance: float) -> None:
     """Change an item's part in its rows: its variance now."""
     for k in range(rows.item_start[item], rows.item_start[item + 1]):
@@ -113,13 +113,13 @@ def spread_after(item: Record, ticks: int) -> float:
     return item.variance * math.pow(ticks, item.growth)
 
 
-@compiled
+@borrowing
 def spread_of(items: Records, item: int, tick: int) -> float:
     """V: the variance of an item's value by now."""
     return spread_after(items[item], tick - items[item].last)
 
 
-@compiled
+@borrowing
 def mark(rows: Rows, items: Records, item: int, tick: int) -> None:
     """Take an item as fresh."""
     if not items[item].marked:
@@ -127,7 +127,7 @@ def mark(rows: Rows, items: Records, item: int, tick: int) -> None:
         shift(rows, item, -spread_of(items, item, tick))
 
 
-@compiled
+@borrowing
 def unmark(rows: Rows, items: Records, item: int, tick: int) -> None:
     """Take an item as it is: it was not asked for after all, or did not answer."""
     if items[item].marked:
@@ -135,7 +135,7 @@ def unmark(rows: Rows, items: Records, item: int, tick: int) -> None:
         shift(rows, item, spread_of(items, item, tick))
 
 
-@compiled
+@borrowing
 def press(rows: Rows, i: int, pressure: Floats) -> None:
     """Sum up what an item's variance is to its rows, (w·z/within)², unless that is known already (NaN: it is not)."""
     if not math.isnan(pressure[i]):
@@ -158,7 +158,7 @@ def index(item: Record, pressure: float, tick: int) -> float:
     return spread_after(item, age) * item.growth * age * pressure / item.cost
 
 
-@compiled
+@borrowing
 def choose_risk(
     rows: Rows, items: Records, tick: int, pressure: Floats, server_start: Integers, server_items: Integers,
     correlation: Floats,
@@ -201,7 +201,7 @@ def open_to_pull(item: Record, tick: int) -> bool:
     return not item.marked and item.blocked <= tick and item.variance > 0.0 and item.last < tick
 
 
-@compiled
+@borrowing
 def take_along(
     rows: Rows, items: Records, item: int, worth: float, tick: int, pressure: Floats,
     server_start: Integers, server_items: Integers,
@@ -218,7 +218,7 @@ def take_along(
                 mark(rows, items, i, tick)
 
 
-@compiled
+@borrowing
 def joint_variance(rows: Rows, row: Record, items: Records, tick: int, correlation: Floats) -> float:
     """The variance of a row whose items move together (§5.3)."""
     total = 0.0
@@ -276,7 +276,7 @@ def grown(x: float) -> float:
     return 1.0 + total * x
 
 
-@compiled
+@borrowing
 def settle(rows: Rows, items: Records, tick: int, ticks: int, correlation: Floats) -> None:
     """The end of a tick: every z moves towards where the row's mean risk is the allowed one. ticks: up to the next."""
     table = rows.table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import HONEST, OFF, Chains, Floats, Integers, Links, Records, Settings, Window
 from tolerant.polling.calibration import draw
 from tolerant.polling.execution import advance
@@ -243,7 +243,7 @@ def _run(
     return sent, good, requests
 
 
-@compiled
+@borrowing
 def _see(
     values: Floats, items: Records, remembered: Floats, tick: int, size: int, apart: Floats, held: Floats, column: int
 ) -> None:

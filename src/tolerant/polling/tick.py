@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import Floats, Integers, Links, Records, Settings
 from tolerant.polling.choosers import (
     choose_all,
@@ -23,7 +23,7 @@ from tolerant.polling.together import Together, compare
 EVERY_TICK, ALL, PER_ITEM, POSITIVE_NEGATIVE, MAX, RISK, MAX_OVER, MAX_REPEATED = range(8)
 
 
-@compiled
+@borrowing
 def mark_due(rows: Rows, items: Records, every: bool, tick: int) -> None:
     """Mark the items that have to be asked for whatever the chooser says (§2.5)."""
     for i in range(len(items)):
@@ -81,7 +81,7 @@ def decide(
         trim(rows, items, tick, settings.limit, servers[2], risky, pressure)
 
 
-@compiled
+@borrowing
 def close(rows: Rows, items: Records, together: Together, settings: Settings, tick: int, ticks: int) -> None:
     """The end of a tick after its pulls, but for the feedback. ticks: up to the next one."""
     if settings.chooser == 5:

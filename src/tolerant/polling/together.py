@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import Floats, Integers
 
 STRIDE = 30
@@ -36,7 +36,7 @@ def nothing_together(items: int, max_interval: int, wanted: bool) -> Together:
     )
 
 
-@compiled
+@borrowing
 def remember(together: Together, item: int, before: float, value: float, last: int, at: int) -> None:
     """Keep the interpolated value at each multiple of 30 from `last` (not included) to `at`."""
     slots = together.points.shape[0]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.polling.arrays import Floats, Links, Record, Records, Window
 from tolerant.polling.risk import spread_after
 
@@ -17,7 +17,7 @@ def first_tick(tick: int, window: int) -> int:
     return (tick - 1) // window * window + 1
 
 
-@compiled
+@borrowing
 def count_within(query: Record, links: Links, apart: Floats, held: Floats, ticks: int, sums: Floats) -> int:
     """At how many of the first `ticks` columns a query's error is within its bound. held: of min and max.
 
@@ -28,9 +28,9 @@ def count_within(query: Record, links: Links, apart: Floats, held: Floats, ticks
     sums[:ticks] = 0.0
     if query.kind == 0:
         for k in range(query.start, query.stop):
-            weight, row = links.weights[k], apart[links.items[k]]
+            weight, i = links.weights[k], links.items[k]
             for t in range(ticks):
-                sums[t] += weight * row[t]
+                sums[t] += weight * apart[i, t]
     else:
         for t in range(ticks):
             sums[t] = extreme_apart(query, links, held, apart, t)[0]
@@ -40,7 +40,7 @@ def count_within(query: Record, links: Links, apart: Floats, held: Floats, ticks
     return good
 
 
-@compiled
+@borrowing
 def extreme_apart(query: Record, links: Links, held: Floats, apart: Floats, t: int) -> tuple[float, int]:
     """How far a min or max of held values is from the true one, and the item that makes the latter (−1: no items)."""
     sign = -1.0 if query.kind == 1 else 1.0
@@ -99,7 +99,7 @@ def delivered_honest(queries: Records, links: Links, window: Window, ticks: int,
         good[q] = total
 
 
-@compiled
+@borrowing
 def open_ends(window: Window, items: Records, tick: int, size: int) -> None:
     """Doubt each item since its last pull, up to `tick`, the last of the window so far."""
     first = first_tick(tick, size)
@@ -108,7 +108,7 @@ def open_ends(window: Window, items: Records, tick: int, size: int) -> None:
             window.doubt[i, t - first] = spread_after(items[i], t - items[i].last)
 
 
-@compiled
+@borrowing
 def clear(window: Window) -> None:
     """Begin a new window."""
     window.apart[:] = 0.0
@@ -129,27 +129,25 @@ def on_the_way(item: Record, k: int, ticks: int) -> tuple[float, float]:
     return both / whole, max(here - both * both / whole, 0.0)
 
 
-@compiled
-def between_pulls(window: Window, record: Record, item: int, missed: Floats, at: int, now: int, size: int) -> None:
-    """Write down what was missed from the item's last pull to `at`: true less held value at those ticks, `at` included.
+@borrowing
+def doubt_between(
+    window: Window, record: Record, item: int, missed: float, ticks: int, at: int, now: int, size: int
+) -> None:
+    """Doubt an item between its last pull, `ticks` ticks before `at`, and `at`, whose value is known at `now`.
 
-    An answer that comes late (now > at) was missed until `now`. record: the item, having learned from the pull.
+    record: the item, having learned from the pull; missed: how far off the value in use was at `at`. Where changes are
+    no walk, what was missed on the way is not on the line either.
     """
-    first = first_tick(now, size)
-    ticks = missed.size
-    last = at - ticks
+    first, last = first_tick(now, size), at - ticks
     for t in range(max(last + 1, first), now):
         k = t - last
-        window.apart[item, t - first] = missed[min(k, ticks) - 1]
-        if window.doubt.size > 0:
-            if k >= ticks:
-                window.doubt[item, t - first] = 0.0
-            elif record.growth == 1.0:
-                window.doubt[item, t - first] = record.variance * k * (ticks - k) / ticks
-            else:
-                share, doubt = on_the_way(record, k, ticks)
-                window.doubt[item, t - first] = doubt
-                if record.predictor == 0:
-                    window.apart[item, t - first] = missed[ticks - 1] * share
-    if window.doubt.size > 0:
-        window.doubt[item, now - first] = 0.0
+        if k >= ticks:
+            window.doubt[item, t - first] = 0.0
+        elif record.growth == 1.0:
+            window.doubt[item, t - first] = record.variance * k * (ticks - k) / ticks
+        else:
+            share, doubt = on_the_way(record, k, ticks)
+            window.doubt[item, t - first] = doubt
+            if record.predictor == 0:
+                window.apart[item, t - first] = missed * share
+    window.doubt[item, now - first] = 0.0
