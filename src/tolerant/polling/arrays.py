@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Indices = NDArray[np.int32]
+Indices = NDArray[np.uint32]
+"""Unsigned, because compiled code must look whether a signed index counts from the end."""
 Flags = NDArray[np.bool_]
 Records = NDArray[Any]
 Record: TypeAlias = Any
@@ -113,6 +114,17 @@ class Window(NamedTuple):
     held: Floats  # held value; for min and max
     drawn: Floats  # how far off the item would have been, had it done as at one of its last pulls
     leapt: Flags  # whether that was a leap
+
+
+class Room(NamedTuple):
+    """Where the choice of a tick is worked out, made once: [items] each."""
+
+    values: Floats  # held
+    changes: Floats  # predicted; 0 where marked
+    reach: Floats
+    scores: Floats
+    pressure: Floats  # what an item's variance is to its rows, for "risk"; NaN where not summed up yet
+    marked: Flags
 
 
 class Settings(NamedTuple):

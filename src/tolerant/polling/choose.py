@@ -8,7 +8,7 @@ import numpy as np
 
 from tolerant.polling.exact import choose_exact
 from tolerant.polling.options import MODELS, Options
-from tolerant.polling.problem import fresh_items, queries_of, referred, set_bounds, start_feedback
+from tolerant.polling.problem import fresh_items, queries_of, referred, room_for, set_bounds, start_feedback
 from tolerant.polling.tick import mark_predicted
 from tolerant.queries import Aggregate
 
@@ -50,7 +50,9 @@ def choose(
         set_bounds(items, table, links, options.states)
         items["value"], items["predicted"] = held, moved
         if names:
-            mark_predicted(table, links, items, MODELS[chooser], float(pull_ratio), np.zeros(1, np.int64), 0)
+            mark_predicted(
+                table, links, items, MODELS[chooser], float(pull_ratio), room_for(len(names)), np.zeros(1, np.int64), 0
+            )
         marked = items["marked"]
     return {name for name, pulled in zip(names, marked, strict=True) if pulled}
 

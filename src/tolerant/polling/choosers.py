@@ -1,15 +1,15 @@
 """The seed's choosers: which items to ask for when a query is thought to be off (`specs/2-polling.md` §2.7).
 
 All mark items in `marked` and set their `changes` to 0: an item that is asked for contributes nothing any more. The
-loops over all queries sum up linear ones on the spot: a call for each, with its arrays, would cost ten times as much.
+loops over all queries sum up linear ones on the spot, without a call for each.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.polling.arrays import Flags, Floats, Integers, Links, Record, Records
+from tolerant.kernels.compiled import borrowing
+from tolerant.polling.arrays import Flags, Floats, Integers, Links, Record, Records, Room
 from tolerant.polling.incoherency import extreme, incoherency
 
 
@@ -43,10 +43,10 @@ def choose_per_item(queries: Records, links: Links, changes: Floats, marked: Fla
                 changes[i] = 0.0
 
 
-@compiled
-def choose_positive_negative(queries: Records, links: Links, values: Floats, changes: Floats, marked: Flags) -> None:
+@borrowing
+def choose_positive_negative(queries: Records, links: Links, room: Room) -> None:
     """For each query that is over, mark the largest contribution that does not turn it round, until it is within."""
-    items, weights = links.items, links.weights
+    items, weights, values, changes = links.items, links.weights, room.values, room.changes
     for q in range(len(queries)):
         query = queries[q]
         off = 0.0
@@ -56,11 +56,11 @@ def choose_positive_negative(queries: Records, links: Links, values: Floats, cha
             off = incoherency(query, links, values, changes)
         while abs(off) > query.safety * query.bound:
             if query.kind != 0:
-                scores = np.zeros(len(values))
-                _score_ordered(query, links, values, changes, scores)
-                _mark_best(scores, 1.0, changes, marked)
+                room.scores[:] = 0.0
+                _score_ordered(query, links, values, changes, room.scores)
+                _mark_best(room, 1.0)
             else:
-                _mark_towards(query, links, changes, off, marked)
+                _mark_towards(query, links, changes, off, room.marked)
             off = incoherency(query, links, values, changes)
 
 
@@ -97,45 +97,50 @@ def _score_ordered(query: Record, links: Links, values: Floats, changes: Floats,
 
 
 @borrowing
-def first_over(queries: Records, links: Links, values: Floats, changes: Floats, hint: Integers) -> int:
+def first_over(queries: Records, links: Links, room: Room, hint: Integers) -> int:
     """Some query that is over, or −1. The search begins where one was found last: only "any" is asked."""
-    items, weights = links.items, links.weights
-    size, first = len(queries), hint[0]
-    for step in range(size):
-        q = first + step if first + step < size else first + step - size
+    found = _first_between(queries, links, room, hint[0], len(queries))
+    if found < 0:
+        found = _first_between(queries, links, room, 0, hint[0])
+    if found >= 0:
+        hint[0] = found
+    return found
+
+
+@borrowing
+def _first_between(queries: Records, links: Links, room: Room, start: int, stop: int) -> int:
+    items, weights, changes = links.items, links.weights, room.changes
+    for q in range(start, stop):
         query = queries[q]
         off = 0.0
-        for k in range(query.start, query.stop if query.kind == 0 else query.start):
-            off += weights[k] * changes[items[k]]
-        if query.kind != 0:
-            off = incoherency(query, links, values, changes)
+        if query.kind == 0:
+            for k in range(np.uint64(query.start), np.uint64(query.stop)):  # unsigned as `Indices` are
+                off += weights[k] * changes[items[k]]
+        else:
+            off = incoherency(query, links, room.values, changes)
         if abs(off) > query.safety * query.bound:
-            hint[0] = q
             return q
     return -1
 
 
-@compiled
-def choose_max(
-    queries: Records, links: Links, values: Floats, changes: Floats, reach: Floats, ratio: float, hint: Integers,
-    marked: Flags,
-) -> bool:  # fmt: skip
+@borrowing
+def choose_max(queries: Records, links: Links, room: Room, ratio: float, hint: Integers) -> bool:
     """If any query is over, mark the items whose score is at least `ratio` of the best one (12); whether it was so."""
-    if first_over(queries, links, values, changes, hint) < 0:
+    if first_over(queries, links, room, hint) < 0:
         return False
-    scores = np.abs(changes) * reach
-    for q in links.ordered:
-        _score_ordered(queries[q], links, values, changes, scores)
-    _mark_best(scores, ratio, changes, marked)
+    for i in range(len(room.scores)):
+        room.scores[i] = abs(room.changes[i]) * room.reach[i]
+    for k in range(len(links.ordered)):
+        _score_ordered(queries[links.ordered[k]], links, room.values, room.changes, room.scores)
+    _mark_best(room, ratio)
     return True
 
 
-@compiled
-def choose_max_of_over(
-    queries: Records, links: Links, values: Floats, changes: Floats, ratio: float, marked: Flags
-) -> None:
+@borrowing
+def choose_max_of_over(queries: Records, links: Links, room: Room, ratio: float) -> None:
     """Equation 12 with the sum over the queries that are over, instead of all."""
-    scores = np.zeros(len(values))
+    values, changes, scores = room.values, room.changes, room.scores
+    scores[:] = 0.0
     for q in range(len(queries)):
         query = queries[q]
         if abs(incoherency(query, links, values, changes)) <= query.safety * query.bound:
@@ -145,15 +150,15 @@ def choose_max_of_over(
             continue
         for k in range(query.start, query.stop):
             scores[links.items[k]] += abs(links.weights[k] * changes[links.items[k]])
-    _mark_best(scores, ratio, changes, marked)
+    _mark_best(room, ratio)
 
 
 @borrowing
-def _mark_best(scores: Floats, ratio: float, changes: Floats, marked: Flags) -> None:
-    best = 0.0
+def _mark_best(room: Room, ratio: float) -> None:
+    scores, best = room.scores, 0.0
     for i in range(len(scores)):
         best = max(best, scores[i])
     for i in range(len(scores)):
         if scores[i] > 0.0 and scores[i] >= ratio * best:
-            marked[i] = True
-            changes[i] = 0.0
+            room.marked[i] = True
+            room.changes[i] = 0.0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.polling.answers import PolledAnswer, values_of
-from tolerant.polling.arrays import Chains, Links, Records, Window
+from tolerant.polling.arrays import Chains, Links, Records, Room, Window
 from tolerant.polling.calibration import draw
 from tolerant.polling.carry import carried, rescale
 from tolerant.polling.execution import advance
@@ -24,6 +24,7 @@ from tolerant.polling.problem import (
     fresh_window,
     queries_of,
     referred,
+    room_for,
     set_bounds,
     start_feedback,
 )
@@ -142,7 +143,7 @@ class Poller:
             advance(self._items, self._chains, self._now)
             decide(
                 self._table, self._links, self._rows, self._items, self._together.correlation, self._settings,
-                self._servers, self._hint, self._now,
+                self._servers, self._room, self._hint, self._now,
             )  # fmt: skip
         marked = self._items["marked"]
         return [name for name, i in self._index.items() if marked[i]]
@@ -381,6 +382,7 @@ class Poller:
         self._places = {query.name: place for place, query in enumerate(queries)}
         self._table, self._links, self._rows, self._items, self._chains = table, links, rows, items, chains
         self._window, self._together, self._servers = window, together, servers
+        self._room = room_for(len(names))
         self._said = {name: value for name, value in self._said.items() if name in self._queries}
         self._hint[0] = 0
         if self._now is not None:
@@ -455,3 +457,4 @@ class Poller:
     _chains: Chains
     _window: Window
     _together: Together
+    _room: Room

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
 from tolerant.kernels.random import key_of
-from tolerant.polling.arrays import COUNT, ITEM, LINEAR, MAX, MIN, QUERY, ROUNDING, Chains, Links, Records, Window
+from tolerant.polling.arrays import COUNT, ITEM, LINEAR, MAX, MIN, QUERY, ROUNDING, Chains, Links, Records, Room, Window
 from tolerant.polling.forecasts import PREDICTORS
 from tolerant.polling.shares import shares
 from tolerant.queries import Aggregate
@@ -16,7 +17,7 @@ from tolerant.queries import Aggregate
 _KINDS = {"sum": LINEAR, "avg": LINEAR, "min": MIN, "max": MAX, "count": COUNT}
 
 
-def coefficients(query: Aggregate) -> dict[str, float]:
+def coefficients(query: Aggregate) -> Mapping[str, float]:
     """The items that a query refers to, with their coefficients (`specs/2-polling.md` §2.1).
 
     >>> coefficients(Aggregate("load", "avg", {"a": 1, "b": 0}, within=1))
@@ -24,23 +25,22 @@ def coefficients(query: Aggregate) -> dict[str, float]:
     """
     if query.fn == "count":
         return {}
+    if query.fn != "avg" and 0.0 not in query.weights.values():
+        return query.weights  # so it is of most queries
     size = len(query.weights) if query.fn == "avg" else 1
     return {item: weight / size for item, weight in query.weights.items() if weight != 0.0}
 
 
 def referred(queries: Iterable[Aggregate]) -> dict[str, int]:
     """The items that some query refers to, each with its index, in the order in which they are named."""
-    index: dict[str, int] = {}
     names: set[str] = set()
+    terms = []
     for query in queries:
         if query.name in names:
             raise ValueError(f"queries must have different names, got {query.name!r} twice")
         names.add(query.name)
-        if query.fn != "count":
-            for item, weight in query.weights.items():
-                if weight != 0.0:
-                    index.setdefault(item, len(index))
-    return index
+        terms.append(coefficients(query))
+    return {item: k for k, item in enumerate(dict.fromkeys(chain.from_iterable(terms)))}
 
 
 def queries_of(queries: Sequence[Aggregate], index: Mapping[str, int], scale: float = 1.0) -> tuple[Records, Links]:
@@ -54,8 +54,9 @@ def queries_of(queries: Sequence[Aggregate], index: Mapping[str, int], scale: fl
     table["required"] = [query.fidelity for query in queries]
     table["within"] = [query.within * scale for query in queries]
     table["bound"] = table["within"] * ROUNDING
-    items = np.array([index[item] for term in terms for item in term], np.int32)
-    weights = np.array([weight for term in terms for weight in term.values()], np.float64)
+    links = int(sizes.sum())
+    items = np.fromiter(map(index.__getitem__, chain.from_iterable(terms)), np.uint32, links)
+    weights = np.fromiter(chain.from_iterable(term.values() for term in terms), np.float64, links)
     owner = np.repeat(np.arange(len(queries)), sizes)
     own = np.where(table["kind"][owner] == LINEAR, shares(weights, table["within"], owner), table["within"][owner])
     ordered = np.flatnonzero((table["kind"] == MIN) | (table["kind"] == MAX))
@@ -92,6 +93,12 @@ def fresh_items(names: Sequence[str], states: int, seed: int, *, propagate: bool
         np.zeros((n, past), np.bool_),
     )
     return items, chains
+
+
+def room_for(items: int) -> Room:
+    """Room to choose among so many items."""
+    values, changes, reach, scores, pressure = np.zeros((5, items))
+    return Room(values, changes, reach, scores, pressure, np.zeros(items, np.bool_))
 
 
 def set_bounds(items: Records, queries: Records, links: Links, states: int) -> None:

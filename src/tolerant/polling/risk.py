@@ -76,7 +76,7 @@ def rows_of(queries: Records, links: Links, n_items: int) -> Rows:
 
 def _linked(table: Records, links: Links, n_items: int) -> Rows:
     sizes = table["stop"] - table["start"]
-    owner = np.repeat(np.arange(len(table), dtype=np.int32), sizes)
+    owner = np.repeat(np.arange(len(table), dtype=np.uint32), sizes)
     places = np.repeat(table["start"] - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
     members = links.items[places]
     order = np.argsort(members, kind="stable")

@@ -9,23 +9,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.polling.arrays import HONEST, OFF, Chains, Floats, Integers, Links, Records, Settings, Window
+from tolerant.polling.arrays import HONEST, OFF, Chains, Floats, Integers, Links, Records, Room, Settings, Window
 from tolerant.polling.calibration import draw
 from tolerant.polling.execution import advance
 from tolerant.polling.feedback import end_window
 from tolerant.polling.forecasts import shown
 from tolerant.polling.learning import take
 from tolerant.polling.options import PUSHES, Options
-from tolerant.polling.problem import fresh_items, fresh_window, queries_of, referred, set_bounds, start_feedback
+from tolerant.polling.problem import (
+    fresh_items,
+    fresh_window,
+    queries_of,
+    referred,
+    room_for,
+    set_bounds,
+    start_feedback,
+)
 from tolerant.polling.push import push
 from tolerant.polling.risk import Rows, rows_of
 from tolerant.polling.tick import RISK, close, decide
 from tolerant.polling.together import Together, nothing_together
-from tolerant.polling.window import count_within
+from tolerant.polling.window import add_within
 from tolerant.queries import Aggregate
 
 if TYPE_CHECKING:
     from tolerant.traces import Trace  # loads Arrow, which nothing here needs
+
+BLOCK = 128
+"""So many ticks are held against the truth at a time: what is seen of the items in them stays near the processor."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +163,9 @@ def _polled(
     rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names))
     together = nothing_together(len(names), settings.max_interval, options.correlated)
     kept = np.full(((trace.ticks - 1) // settings.window if history else 0, 3), np.nan)
-    sent, good, requests = _run(values, table, links, rows, items, chains, seen, together, settings, servers, kept)
+    sent, good, requests = _run(
+        values, table, links, rows, items, chains, seen, together, settings, servers, room_for(len(names)), kept
+    )
     windows = Windows(*(kept[:, k].copy() for k in range(3))) if history else None
     return _counted(trace, options, names, queries, table, sent, good, int(requests), windows)
 
@@ -187,7 +200,7 @@ def _readings(trace: Trace, index: Mapping[str, int]) -> Floats:
     for item in index:
         if item not in column:
             raise ValueError(f"queries have the item {item!r}, which is not in the trace")
-    values = np.ascontiguousarray(trace.filled()[:, [column[item] for item in index]])
+    values = trace.filled().take([column[item] for item in index], axis=1)
     for item, first in zip(index, values[0], strict=True):
         if np.isnan(first):
             raise ValueError(f"values of item {item!r} must begin at tick 0, got NaN there")
@@ -197,43 +210,35 @@ def _readings(trace: Trace, index: Mapping[str, int]) -> Floats:
 @compiled
 def _run(
     values: Floats, queries: Records, links: Links, rows: Rows, items: Records, chains: Chains, window: Window,
-    together: Together, settings: Settings, servers: tuple[Integers, Integers, Integers], kept: Floats,
+    together: Together, settings: Settings, servers: tuple[Integers, Integers, Integers], room: Room, kept: Floats,
 ) -> tuple[Integers, Floats, int]:  # fmt: skip
     """Pulls by item, ticks within bounds by query, requests. kept[windows, 3]: what `Windows` shows, or empty."""
     ticks, n = values.shape
     sent, good = np.zeros(n, np.int64), np.ones(len(queries))
-    apart, held = np.zeros((n, 128)), np.zeros((n, 128) if links.ordered.size > 0 else (0, 0))
+    apart, held = np.zeros((n, BLOCK)), np.zeros((n, BLOCK) if links.ordered.size > 0 else (0, 0))
     hint, asked, means, before = np.zeros(1, np.int64), np.full(n, -1, np.int64), np.full(2, np.nan), good.sum()
-    nothing = np.zeros(0)
+    path, sums, correlation = np.empty(ticks if settings.intermediates else 0), np.empty(BLOCK), together.correlation
+    remembered, estimated = window.held, window.apart.size > 0
     requests, filled = 0, 0
     for i in range(n):
         items[i].marked = True
     for t in range(ticks):
         if t > 0:
             advance(items, chains, t)
-            decide(queries, links, rows, items, together.correlation, settings, servers, hint, t)
-        for i in range(n):
-            if items[i].marked:
-                sent[i] += 1
-                server = items[i].server
-                if server < 0 or asked[server] < t:
-                    requests += 1
-                    if server >= 0:
-                        asked[server] = t
-                path = values[items[i].last + 1 : t + 1, i].copy() if settings.intermediates and t > 0 else nothing
-                take(rows, items, chains, window, together, settings, i, values[t, i], t, t, path)
+            decide(queries, links, rows, items, correlation, settings, servers, room, hint, t)
+        requests += _pull(values, rows, items, chains, window, together, settings, t, path, sent, asked)
         if t == 0:
             continue
-        _see(values[t], items, window.held, t, settings.window, apart, held, filled)
+        _see(values, items, remembered, t, settings.window, apart, held, filled)
         filled += 1
         end = t % settings.window == 0
-        if filled == 128 or end or t == ticks - 1:
-            _measure(queries, links, apart, held, filled, good)
+        if filled == BLOCK or end or t == ticks - 1:
+            add_within(queries, links, apart, held, filled, sums, good)
             filled = 0
         close(rows, items, together, settings, t, 1)
         if settings.calibrated:
             draw(items, chains, window, t)
-        if end and window.apart.size > 0:
+        if end and estimated:
             end_window(queries, links, rows, items, window, t, 0, settings, means)
         if end and kept.size > 0:
             k = t // settings.window - 1
@@ -244,22 +249,38 @@ def _run(
 
 
 @borrowing
+def _pull(
+    values: Floats, rows: Rows, items: Records, chains: Chains, window: Window, together: Together,
+    settings: Settings, tick: int, path: Floats, sent: Integers, asked: Integers,
+) -> int:  # fmt: skip
+    """Pull what is marked; how many requests that takes. asked: tick of the last one, by server."""
+    requests = 0
+    for i in range(len(items)):
+        item = items[i]
+        if not item.marked:
+            continue
+        sent[i] += 1
+        server = item.server
+        if server < 0 or asked[server] < tick:
+            requests += 1
+            if server >= 0:
+                asked[server] = tick
+        missed = tick - item.last if settings.intermediates and tick > 0 else 0
+        for k in range(missed):
+            path[k] = values[item.last + 1 + k, i]
+        take(rows, items, chains, window, together, settings, i, values[tick, i], tick, tick, path[:missed])
+    return requests
+
+
+@borrowing
 def _see(
     values: Floats, items: Records, remembered: Floats, tick: int, size: int, apart: Floats, held: Floats, column: int
 ) -> None:
     """Write down how far each item's value in use is from its true one, after the pulls."""
-    for i in range(values.size):
+    for i in range(len(items)):
         used = shown(items[i], tick)
-        apart[i, column] = values[i] - used
+        apart[i, column] = values[tick, i] - used
         if held.size > 0:
             held[i, column] = used
             if remembered.size > 0:
                 remembered[i, (tick - 1) % size] = used
-
-
-@compiled
-def _measure(queries: Records, links: Links, apart: Floats, held: Floats, ticks: int, good: Floats) -> None:
-    """Count the ticks at which each query was within its bound."""
-    sums = np.empty(ticks)
-    for q in range(len(queries)):
-        good[q] += count_within(queries[q], links, apart, held, ticks, sums)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.polling.arrays import Floats, Integers, Links, Records, Settings
+from tolerant.kernels.compiled import borrowing
+from tolerant.polling.arrays import Floats, Integers, Links, Records, Room, Settings
 from tolerant.polling.choosers import (
     choose_all,
     choose_max,
@@ -34,51 +34,48 @@ def mark_due(rows: Rows, items: Records, every: bool, tick: int) -> None:
             mark(rows, items, i, tick)
 
 
-@compiled
+@borrowing
 def mark_predicted(
-    queries: Records, links: Links, items: Records, chooser: int, ratio: float, hint: Integers, tick: int
+    queries: Records, links: Links, items: Records, chooser: int, ratio: float, room: Room, hint: Integers, tick: int
 ) -> None:
     """Mark what a chooser of the seed wants, from predictions only. What is blocked counts as unchanged."""
-    n = len(items)
-    values, changes, reach = np.empty(n), np.zeros(n), np.empty(n)
-    marked = np.zeros(n, np.bool_)
-    for i in range(n):
-        values[i], reach[i] = items[i].value, items[i].reach
-        if not items[i].marked and items[i].blocked <= tick:
-            changes[i] = items[i].predicted
+    for i in range(len(items)):
+        item = items[i]
+        room.values[i], room.reach[i], room.marked[i] = item.value, item.reach, False
+        room.changes[i] = item.predicted if not item.marked and item.blocked <= tick else 0.0
     if chooser == 1:
-        choose_all(queries, links, values, changes, marked)
+        choose_all(queries, links, room.values, room.changes, room.marked)
     elif chooser == 2:
-        choose_per_item(queries, links, changes, marked)
+        choose_per_item(queries, links, room.changes, room.marked)
     elif chooser == 3:
-        choose_positive_negative(queries, links, values, changes, marked)
+        choose_positive_negative(queries, links, room)
     elif chooser == 6:
-        choose_max_of_over(queries, links, values, changes, ratio, marked)
+        choose_max_of_over(queries, links, room, ratio)
     again = chooser == 4 or chooser == 7
     while again:
-        again = choose_max(queries, links, values, changes, reach, ratio, hint, marked) and chooser == 7
-    for i in range(n):
-        if marked[i] and items[i].blocked <= tick:
+        again = choose_max(queries, links, room, ratio, hint) and chooser == 7
+    for i in range(len(items)):
+        if room.marked[i] and items[i].blocked <= tick:
             items[i].marked = True
 
 
-@compiled
+@borrowing
 def decide(
     queries: Records, links: Links, rows: Rows, items: Records, correlation: Floats, settings: Settings,
-    servers: tuple[Integers, Integers, Integers], hint: Integers, tick: int,
+    servers: tuple[Integers, Integers, Integers], room: Room, hint: Integers, tick: int,
 ) -> None:  # fmt: skip
     """Mark the items to ask for at the tick after the last one, every chain having been advanced to it."""
-    pressure = np.full(len(items), np.nan)
     risky = settings.chooser == 5
     if risky:
+        room.pressure[:] = np.nan
         refresh(rows, items, tick)
     mark_due(rows, items, settings.chooser == 0, tick)
     if risky:
-        choose_risk(rows, items, tick, pressure, servers[0], servers[1], correlation)
+        choose_risk(rows, items, tick, room.pressure, servers[0], servers[1], correlation)
     elif settings.chooser != 0:
-        mark_predicted(queries, links, items, settings.chooser, settings.pull_ratio, hint, tick)
+        mark_predicted(queries, links, items, settings.chooser, settings.pull_ratio, room, hint, tick)
     if settings.limit > 0 or servers[2].size > 0:
-        trim(rows, items, tick, settings.limit, servers[2], risky, pressure)
+        trim(rows, items, tick, settings.limit, servers[2], risky, room.pressure)
 
 
 @borrowing

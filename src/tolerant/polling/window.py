@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.polling.arrays import Floats, Links, Record, Records, Window
+from tolerant.polling.arrays import Floats, Indices, Links, Record, Records, Window
 from tolerant.polling.risk import spread_after
 
 
@@ -18,22 +18,42 @@ def first_tick(tick: int, window: int) -> int:
 
 
 @borrowing
-def count_within(query: Record, links: Links, apart: Floats, held: Floats, ticks: int, sums: Floats) -> int:
-    """At how many of the first `ticks` columns a query's error is within its bound. held: of min and max.
+def add_within(
+    queries: Records, links: Links, apart: Floats, held: Floats, ticks: int, sums: Floats, good: Floats
+) -> None:
+    """Add to `good` at how many of the first `ticks` columns each query's error is within its bound.
 
-    The sum over a query's few items is done for many ticks at once, which is vectorised.
+    held: of min and max. sums: room for as many.
     """
-    if query.kind == 3:
-        return ticks
-    sums[:ticks] = 0.0
-    if query.kind == 0:
-        for k in range(query.start, query.stop):
-            weight, i = links.weights[k], links.items[k]
+    for q in range(len(queries)):
+        query = queries[q]
+        if query.kind == 0:
+            good[q] += _count_linear(query, links.items, links.weights, apart, ticks, sums)
+        elif query.kind == 3:
+            good[q] += ticks
+        else:
             for t in range(ticks):
-                sums[t] += weight * apart[i, t]
-    else:
+                good[q] += extreme_apart(query, links, held, apart, t)[0] <= query.bound
+
+
+@borrowing
+def _count_linear(query: Record, items: Indices, weights: Floats, apart: Floats, ticks: int, sums: Floats) -> int:
+    """The same of one linear query: sums over its few items, for many ticks at once, which is vectorised.
+
+    Two items a pass: to bring the sums and take them back is as much work as to add to them.
+    """
+    k, stop, one = np.uint64(query.start), np.uint64(query.stop), np.uint64(1)  # unsigned as `Indices` are
+    for t in range(ticks):
+        sums[t] = 0.0
+    while k + one < stop:
+        weight, i, other, j = weights[k], items[k], weights[k + one], items[k + one]
         for t in range(ticks):
-            sums[t] = extreme_apart(query, links, held, apart, t)[0]
+            sums[t] = sums[t] + weight * apart[i, t] + other * apart[j, t]
+        k += one + one
+    if k < stop:
+        weight, i = weights[k], items[k]
+        for t in range(ticks):
+            sums[t] += weight * apart[i, t]
     good = 0
     for t in range(ticks):
         good += abs(sums[t]) <= query.bound
@@ -57,9 +77,8 @@ def extreme_apart(query: Record, links: Links, held: Floats, apart: Floats, t: i
 @compiled
 def delivered_interpolated(queries: Records, links: Links, window: Window, ticks: int, good: Floats) -> None:
     """At how many of the window's ticks each query was within its bound, values between pulls being on a line."""
-    sums = np.empty(ticks)
-    for q in range(len(queries)):
-        good[q] = count_within(queries[q], links, window.apart, window.held, ticks, sums)
+    good[:] = 0.0
+    add_within(queries, links, window.apart, window.held, ticks, np.empty(ticks), good)
 
 
 @compiled
