@@ -59,7 +59,7 @@ def feed(found, sources, values, widths, at):
             np.array([at]),
             sequences=found.coordinator.sequences(np.array([item])) + 1,
             grants=found.coordinator.ledger.newest(np.array([item])),
-            reports=sources.reports(np.array([item])),
+            reports=sources.reports(np.array([item]), widths[[item]]),
         )
 
 

@@ -142,7 +142,9 @@ class FilterBank:
         """What other widths would have sent, of type `REPORT`; zeros where that is no news, unless `whole`; None:
         nobody asks.
         """
-        return self.forecasts.reports(handles, whole=whole) if self.forecasts else None
+        if self.forecasts is None:
+            return None
+        return self.forecasts.reports(handles, self._widths(handles), whole=whole)
 
     def begin(self, handles: NDArray[np.int64], passed: int) -> None:
         """From now on these items have a value; `passed`: the boundaries passed so far."""
@@ -230,11 +232,13 @@ class FilterBank:
         if self.forecasts and len(handles):
             self._watch(handles)
             off = values - self.centre[handles]
-            widths = 2.0 * np.maximum(self.half[handles], 0.0)
-            values, self.slope[handles] = self.forecasts.propose(handles, values, widths, off)
+            values, self.slope[handles] = self.forecasts.propose(handles, values, self._widths(handles), off)
         self.level[handles] = self.centre[handles] = values
         self.sent[handles] = self.tick
         return handles
+
+    def _widths(self, handles: NDArray[np.int64]) -> NDArray[np.float64]:
+        return 2.0 * np.maximum(self.half[handles], 0.0)
 
     def _set_half(self, handles: NDArray[np.int64], passed: int) -> None:
         shrinks = self.shrink[handles]

@@ -60,11 +60,13 @@ class Forecasts:
         _propose_many(self._ladder, handles, values, widths, offs, levels, slopes)
         return levels, slopes
 
-    def reports(self, handles: Integers, *, whole: bool = False) -> NDArray[np.void]:
-        """What other widths would have sent, as rows of type `REPORT`: zeros where that is no news, unless `whole`."""
+    def reports(self, handles: Integers, widths: Floats, *, whole: bool = False) -> NDArray[np.void]:
+        """What other widths than these would have sent, as rows of type `REPORT`: zeros where that is no news, unless
+        `whole`.
+        """
         found = np.zeros(len(handles), REPORT)
         curves, news = np.zeros((len(handles), CURVES), np.uint8), np.ones(len(handles), np.bool_)
-        _report_many(self._ladder, handles, self._told, curves, news)
+        _report_many(self._ladder, handles, widths, self._told, curves, news)
         age, told_at = self._ladder.age[handles], self._told_at[handles]
         says = np.flatnonzero(news | (told_at < 0) | (age - told_at >= _AT_LEAST) | whole)
         spoken = handles[says]
@@ -95,7 +97,9 @@ def _propose_many(
 
 
 @compiled
-def _report_many(shadows: Ladder, handles: Integers, told: Bytes, out: Bytes, news: Flags) -> None:
+def _report_many(
+    shadows: Ladder, handles: Integers, widths: Floats, told: Bytes, out: Bytes, news: Flags
+) -> None:
     for k in range(handles.size):
         write_report(shadows, handles[k], out[k])
-        news[k] = is_news(out[k], told[handles[k]])
+        news[k] = is_news(out[k], told[handles[k]], shadows.unit[handles[k]], widths[k])

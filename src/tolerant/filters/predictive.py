@@ -135,7 +135,7 @@ def _send(
     ends.level[item], ends.slope[item] = propose(shadows, item, value, ends.width[item], off)
     ends.since[item] = tick
     write_report(shadows, item, ends.report)
-    if is_news(ends.report, ends.told[item]):
+    if is_news(ends.report, ends.told[item], shadows.unit[item], ends.width[item]):
         ends.told[item] = ends.report
         read_report(ends.report, known.life[item], known.now[item])
         counted.reports[item] += tick >= counted.warmup
