@@ -120,7 +120,7 @@ class Room(NamedTuple):
     """Where the choice of a tick is worked out, made once: [items] each."""
 
     values: Floats  # held
-    changes: Floats  # predicted; 0 where marked
+    changes: Floats  # predicted, 0 where marked; and a 0 at the end, for lanes without an item
     reach: Floats
     scores: Floats
     pressure: Floats  # what an item's variance is to its rows, for "risk"; NaN where not summed up yet

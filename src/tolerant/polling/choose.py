@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tolerant.polling.exact import choose_exact
+from tolerant.polling.lanes import lanes_of
 from tolerant.polling.options import MODELS, Options
 from tolerant.polling.problem import fresh_items, queries_of, referred, room_for, set_bounds, start_feedback
 from tolerant.polling.tick import mark_predicted
@@ -50,9 +51,9 @@ def choose(
         set_bounds(items, table, links, options.states)
         items["value"], items["predicted"] = held, moved
         if names:
-            mark_predicted(
-                table, links, items, MODELS[chooser], float(pull_ratio), room_for(len(names)), np.zeros(1, np.int64), 0
-            )
+            lanes, room = lanes_of(table, links, len(names)), room_for(len(names))
+            hint = np.zeros(1, np.int64)
+            mark_predicted(table, links, lanes, items, MODELS[chooser], float(pull_ratio), room, hint, 0)
         marked = items["marked"]
     return {name for name, pulled in zip(names, marked, strict=True) if pulled}
 

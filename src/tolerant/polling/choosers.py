@@ -6,11 +6,10 @@ loops over all queries sum up linear ones on the spot, without a call for each.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tolerant.kernels.compiled import borrowing
 from tolerant.polling.arrays import Flags, Floats, Integers, Links, Record, Records, Room
 from tolerant.polling.incoherency import extreme, incoherency
+from tolerant.polling.lanes import Lanes, group_over
 
 
 @borrowing
@@ -97,36 +96,21 @@ def _score_ordered(query: Record, links: Links, values: Floats, changes: Floats,
 
 
 @borrowing
-def first_over(queries: Records, links: Links, room: Room, hint: Integers) -> int:
-    """Some query that is over, or −1. The search begins where one was found last: only "any" is asked."""
-    found = _first_between(queries, links, room, hint[0], len(queries))
-    if found < 0:
-        found = _first_between(queries, links, room, 0, hint[0])
-    if found >= 0:
-        hint[0] = found
-    return found
+def any_over(queries: Records, links: Links, lanes: Lanes, room: Room, hint: Integers) -> bool:
+    """Whether some query is over; those of `lanes` and every min and max are looked at."""
+    if group_over(lanes, room.changes, hint) >= 0:
+        return True
+    for k in range(len(links.ordered)):
+        query = queries[links.ordered[k]]
+        if abs(incoherency(query, links, room.values, room.changes)) > query.safety * query.bound:
+            return True
+    return False
 
 
 @borrowing
-def _first_between(queries: Records, links: Links, room: Room, start: int, stop: int) -> int:
-    items, weights, changes = links.items, links.weights, room.changes
-    for q in range(start, stop):
-        query = queries[q]
-        off = 0.0
-        if query.kind == 0:
-            for k in range(np.uint64(query.start), np.uint64(query.stop)):  # unsigned as `Indices` are
-                off += weights[k] * changes[items[k]]
-        else:
-            off = incoherency(query, links, room.values, changes)
-        if abs(off) > query.safety * query.bound:
-            return q
-    return -1
-
-
-@borrowing
-def choose_max(queries: Records, links: Links, room: Room, ratio: float, hint: Integers) -> bool:
+def choose_max(queries: Records, links: Links, lanes: Lanes, room: Room, ratio: float, hint: Integers) -> bool:
     """If any query is over, mark the items whose score is at least `ratio` of the best one (12); whether it was so."""
-    if first_over(queries, links, room, hint) < 0:
+    if not any_over(queries, links, lanes, room, hint):
         return False
     for i in range(len(room.scores)):
         room.scores[i] = abs(room.changes[i]) * room.reach[i]

@@ -16,6 +16,7 @@ from tolerant.polling.calibration import draw
 from tolerant.polling.carry import carried, rescale
 from tolerant.polling.execution import advance
 from tolerant.polling.feedback import end_window
+from tolerant.polling.lanes import Lanes, lanes_of, set_limits
 from tolerant.polling.learning import give_up, take
 from tolerant.polling.options import PUSHES, Options
 from tolerant.polling.problem import (
@@ -30,7 +31,7 @@ from tolerant.polling.problem import (
 )
 from tolerant.polling.risk import LEARNED, Rows, refresh, rows_of
 from tolerant.polling.shares import shares
-from tolerant.polling.tick import RISK, close, decide, mark_due
+from tolerant.polling.tick import ANY_OVER, RISK, close, decide, mark_due
 from tolerant.polling.together import Together, nothing_together
 from tolerant.queries import Aggregate
 
@@ -141,9 +142,10 @@ class Poller:
             self._finish(self._now, int(at))
             self._now = int(at)
             advance(self._items, self._chains, self._now)
+            set_limits(self._lanes, self._table)
             decide(
-                self._table, self._links, self._rows, self._items, self._together.correlation, self._settings,
-                self._servers, self._room, self._hint, self._now,
+                self._table, self._links, self._lanes, self._rows, self._items, self._together.correlation,
+                self._settings, self._servers, self._room, self._hint, self._now,
             )  # fmt: skip
         marked = self._items["marked"]
         return [name for name, i in self._index.items() if marked[i]]
@@ -336,12 +338,18 @@ class Poller:
         else:
             self._arrange([query if each.name == query.name else each for each in self.queries])
 
+    def _look(self) -> None:
+        """Make anew where it is looked whether any query is over."""
+        chosen = self._table if self._settings.chooser in ANY_OVER else self._table[:0]
+        self._lanes = lanes_of(chosen, self._links, len(self._items))
+
     def _weigh(self, record: Any) -> None:
         """Make anew what follows from a query's weights: its items' shares and reach, its row's sums."""
         span = slice(int(record["start"]), int(record["stop"]))
         size = span.stop - span.start
         within = np.array([record["within"]])
         self._links.shares[span] = shares(self._links.weights[span], within, np.zeros(size, np.int64))
+        self._look()
         before = self._items["spacing"].copy()
         set_bounds(self._items, self._table, self._links, self.options.states)
         rescale(self._items, self._chains, before, np.arange(len(self._items)))
@@ -383,6 +391,7 @@ class Poller:
         self._table, self._links, self._rows, self._items, self._chains = table, links, rows, items, chains
         self._window, self._together, self._servers = window, together, servers
         self._room = room_for(len(names))
+        self._look()
         self._said = {name: value for name, value in self._said.items() if name in self._queries}
         self._hint[0] = 0
         if self._now is not None:
@@ -458,3 +467,4 @@ class Poller:
     _window: Window
     _together: Together
     _room: Room
+    _lanes: Lanes

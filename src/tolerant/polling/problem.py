@@ -97,8 +97,8 @@ def fresh_items(names: Sequence[str], states: int, seed: int, *, propagate: bool
 
 def room_for(items: int) -> Room:
     """Room to choose among so many items."""
-    values, changes, reach, scores, pressure = np.zeros((5, items))
-    return Room(values, changes, reach, scores, pressure, np.zeros(items, np.bool_))
+    values, reach, scores, pressure = np.zeros((4, items))
+    return Room(values, np.zeros(items + 1), reach, scores, pressure, np.zeros(items, np.bool_))
 
 
 def set_bounds(items: Records, queries: Records, links: Links, states: int) -> None:

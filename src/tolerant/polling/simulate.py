@@ -14,6 +14,7 @@ from tolerant.polling.calibration import draw
 from tolerant.polling.execution import advance
 from tolerant.polling.feedback import end_window
 from tolerant.polling.forecasts import shown
+from tolerant.polling.lanes import Lanes, lanes_of, set_limits
 from tolerant.polling.learning import take
 from tolerant.polling.options import PUSHES, Options
 from tolerant.polling.problem import (
@@ -27,7 +28,7 @@ from tolerant.polling.problem import (
 )
 from tolerant.polling.push import push
 from tolerant.polling.risk import Rows, rows_of
-from tolerant.polling.tick import RISK, close, decide
+from tolerant.polling.tick import ANY_OVER, RISK, close, decide
 from tolerant.polling.together import Together, nothing_together
 from tolerant.polling.window import add_within
 from tolerant.queries import Aggregate
@@ -160,11 +161,12 @@ def _polled(
         doubted=history or settings.feedback == HONEST,
         calibrated=settings.calibrated,
     )
+    lanes = lanes_of(table if settings.chooser in ANY_OVER else table[:0], links, len(names))
     rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names))
     together = nothing_together(len(names), settings.max_interval, options.correlated)
     kept = np.full(((trace.ticks - 1) // settings.window if history else 0, 3), np.nan)
     sent, good, requests = _run(
-        values, table, links, rows, items, chains, seen, together, settings, servers, room_for(len(names)), kept
+        values, table, links, lanes, rows, items, chains, seen, together, settings, servers, room_for(len(names)), kept
     )
     windows = Windows(*(kept[:, k].copy() for k in range(3))) if history else None
     return _counted(trace, options, names, queries, table, sent, good, int(requests), windows)
@@ -209,8 +211,9 @@ def _readings(trace: Trace, index: Mapping[str, int]) -> Floats:
 
 @compiled
 def _run(
-    values: Floats, queries: Records, links: Links, rows: Rows, items: Records, chains: Chains, window: Window,
-    together: Together, settings: Settings, servers: tuple[Integers, Integers, Integers], room: Room, kept: Floats,
+    values: Floats, queries: Records, links: Links, lanes: Lanes, rows: Rows, items: Records, chains: Chains,
+    window: Window, together: Together, settings: Settings, servers: tuple[Integers, Integers, Integers], room: Room,
+    kept: Floats,
 ) -> tuple[Integers, Floats, int]:  # fmt: skip
     """Pulls by item, ticks within bounds by query, requests. kept[windows, 3]: what `Windows` shows, or empty."""
     ticks, n = values.shape
@@ -225,7 +228,7 @@ def _run(
     for t in range(ticks):
         if t > 0:
             advance(items, chains, t)
-            decide(queries, links, rows, items, correlation, settings, servers, room, hint, t)
+            decide(queries, links, lanes, rows, items, correlation, settings, servers, room, hint, t)
         requests += _pull(values, rows, items, chains, window, together, settings, t, path, sent, asked)
         if t == 0:
             continue
@@ -240,6 +243,7 @@ def _run(
             draw(items, chains, window, t)
         if end and estimated:
             end_window(queries, links, rows, items, window, t, 0, settings, means)
+            set_limits(lanes, queries)
         if end and kept.size > 0:
             k = t // settings.window - 1
             kept[k, 0] = (good.sum() - before) / settings.window / good.size

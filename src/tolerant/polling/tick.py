@@ -16,11 +16,14 @@ from tolerant.polling.choosers import (
     choose_per_item,
     choose_positive_negative,
 )
+from tolerant.polling.lanes import Lanes
 from tolerant.polling.limits import trim
 from tolerant.polling.risk import Rows, choose_risk, mark, refresh, settle
 from tolerant.polling.together import Together, compare
 
 EVERY_TICK, ALL, PER_ITEM, POSITIVE_NEGATIVE, MAX, RISK, MAX_OVER, MAX_REPEATED = range(8)
+ANY_OVER = (MAX, MAX_REPEATED)
+"""Choosers that ask at each tick whether any query is over."""
 
 
 @borrowing
@@ -36,8 +39,9 @@ def mark_due(rows: Rows, items: Records, every: bool, tick: int) -> None:
 
 @borrowing
 def mark_predicted(
-    queries: Records, links: Links, items: Records, chooser: int, ratio: float, room: Room, hint: Integers, tick: int
-) -> None:
+    queries: Records, links: Links, lanes: Lanes, items: Records, chooser: int, ratio: float, room: Room,
+    hint: Integers, tick: int,
+) -> None:  # fmt: skip
     """Mark what a chooser of the seed wants, from predictions only. What is blocked counts as unchanged."""
     for i in range(len(items)):
         item = items[i]
@@ -53,7 +57,7 @@ def mark_predicted(
         choose_max_of_over(queries, links, room, ratio)
     again = chooser == 4 or chooser == 7
     while again:
-        again = choose_max(queries, links, room, ratio, hint) and chooser == 7
+        again = choose_max(queries, links, lanes, room, ratio, hint) and chooser == 7
     for i in range(len(items)):
         if room.marked[i] and items[i].blocked <= tick:
             items[i].marked = True
@@ -61,7 +65,7 @@ def mark_predicted(
 
 @borrowing
 def decide(
-    queries: Records, links: Links, rows: Rows, items: Records, correlation: Floats, settings: Settings,
+    queries: Records, links: Links, lanes: Lanes, rows: Rows, items: Records, correlation: Floats, settings: Settings,
     servers: tuple[Integers, Integers, Integers], room: Room, hint: Integers, tick: int,
 ) -> None:  # fmt: skip
     """Mark the items to ask for at the tick after the last one, every chain having been advanced to it."""
@@ -73,7 +77,7 @@ def decide(
     if risky:
         choose_risk(rows, items, tick, room.pressure, servers[0], servers[1], correlation)
     elif settings.chooser != 0:
-        mark_predicted(queries, links, items, settings.chooser, settings.pull_ratio, room, hint, tick)
+        mark_predicted(queries, links, lanes, items, settings.chooser, settings.pull_ratio, room, hint, tick)
     if settings.limit > 0 or servers[2].size > 0:
         trim(rows, items, tick, settings.limit, servers[2], risky, room.pressure)
 
