@@ -90,17 +90,24 @@ def refresh(rows: Rows, items: Records, tick: int) -> None:
     spread = np.empty(len(items))
     for i in range(len(items)):
         spread[i] = 0.0 if items[i].marked else spread_of(items, i, tick)
-    for r in range(len(rows.table)):
+    _sum_up(rows, spread)
+
+
+@borrowing
+def _sum_up(rows: Rows, spread: Floats) -> None:
+    table, members, weights = rows.table, rows.items, rows.weights
+    for r in range(len(table)):
+        row = table[r]
         variance = 0.0
-        for k in range(rows.table[r].start, rows.table[r].stop):
-            variance += rows.weights[k] * rows.weights[k] * spread[rows.items[k]]
-        rows.table[r].variance = variance
+        for k in range(np.uint64(row.start), np.uint64(row.stop)):  # unsigned as `Indices` are
+            variance += weights[k] * weights[k] * spread[members[k]]
+        row.variance = variance
 
 
 @borrowing
 def shift(rows: Rows, item: int, variance: float) -> None:
     """Change an item's part in its rows: its variance now."""
-    for k in range(rows.item_start[item], rows.item_start[item + 1]):
+    for k in range(np.uint64(rows.item_start[item]), np.uint64(rows.item_start[item + 1])):  # unsigned as `Indices` are
         r, square = rows.item_rows[k], rows.item_weights[k] * rows.item_weights[k]
         rows.table[r].variance = max(rows.table[r].variance + square * variance, 0.0)
 
@@ -140,9 +147,9 @@ def press(rows: Rows, i: int, pressure: Floats) -> None:
     """Sum up what an item's variance is to its rows, (w·z/within)², unless that is known already (NaN: it is not)."""
     if not math.isnan(pressure[i]):
         return
-    table, weights, total = rows.table, rows.item_weights, 0.0
-    for k in range(rows.item_start[i], rows.item_start[i + 1]):
-        row = table[rows.item_rows[k]]
+    table, places, weights, total = rows.table, rows.item_rows, rows.item_weights, 0.0
+    for k in range(np.uint64(rows.item_start[i]), np.uint64(rows.item_start[i + 1])):  # unsigned as `Indices` are
+        row = table[places[k]]
         part = weights[k] * row.z
         total += part * part / row.half
     pressure[i] = total
