@@ -1,7 +1,6 @@
 """The seed's choosers: which items to ask for when a query is thought to be off (`specs/2-polling.md` §2.7).
 
-All mark items in `marked` and set their `changes` to 0: an item that is asked for contributes nothing any more. The
-loops over all queries sum up linear ones on the spot, without a call for each.
+All mark items in `marked` and set their `changes` to 0: an item that is asked for contributes nothing any more.
 """
 
 from __future__ import annotations
@@ -15,14 +14,10 @@ from tolerant.polling.lanes import Lanes, group_over
 @borrowing
 def choose_all(queries: Records, links: Links, values: Floats, changes: Floats, marked: Flags) -> None:
     """Mark every item of each query that is over."""
-    items, weights = links.items, links.weights
+    items = links.items
     for q in range(len(queries)):
         query = queries[q]
-        off = 0.0
-        for k in range(query.start, query.stop if query.kind == 0 else query.start):
-            off += weights[k] * changes[items[k]]
-        if query.kind != 0:
-            off = incoherency(query, links, values, changes)
+        off = incoherency(query, links, values, changes)
         if abs(off) > query.safety * query.bound:
             for k in range(query.start, query.stop):
                 marked[items[k]] = True
@@ -45,14 +40,10 @@ def choose_per_item(queries: Records, links: Links, changes: Floats, marked: Fla
 @borrowing
 def choose_positive_negative(queries: Records, links: Links, room: Room) -> None:
     """For each query that is over, mark the largest contribution that does not turn it round, until it is within."""
-    items, weights, values, changes = links.items, links.weights, room.values, room.changes
+    values, changes = room.values, room.changes
     for q in range(len(queries)):
         query = queries[q]
-        off = 0.0
-        for k in range(query.start, query.stop if query.kind == 0 else query.start):
-            off += weights[k] * changes[items[k]]
-        if query.kind != 0:
-            off = incoherency(query, links, values, changes)
+        off = incoherency(query, links, values, changes)
         while abs(off) > query.safety * query.bound:
             if query.kind != 0:
                 room.scores[:] = 0.0

@@ -30,7 +30,7 @@ def incoherency(query: Record, links: Links, values: Floats, changes: Floats) ->
         if query.start == query.stop:
             return 0.0
         return extreme(query, links, values, changes, -1) - extreme(query, links, values, changes, -2)
-    total = 0.0
-    for k in range(query.start, query.stop):
-        total += links.weights[k] * changes[links.items[k]]
+    items, weights, total = links.items, links.weights, 0.0
+    for k in range(np.uint64(query.start), np.uint64(query.stop)):  # unsigned as `Indices` are
+        total += weights[k] * changes[items[k]]
     return total

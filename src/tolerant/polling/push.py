@@ -17,7 +17,6 @@ def push(values: Floats, queries: Records, links: Links, servers: Integers, leas
     largest contribution of the right sign, until the query is within.
     """
     ticks, n = values.shape
-    items, weights = links.items, links.weights
     sent, last = np.zeros(n, np.int64), np.full(n, -1, np.int64)
     asked, requests = np.full(n, -1, np.int64), 0
     held, apart = values[0].copy(), np.zeros(n)
@@ -31,11 +30,7 @@ def push(values: Floats, queries: Records, links: Links, servers: Integers, leas
             again = False
             for q in range(len(queries)):
                 query = queries[q]
-                off = 0.0  # summed up here: a call for each query, with its arrays, would cost ten times as much
-                for k in range(query.start, query.stop if query.kind == 0 else query.start):
-                    off += weights[k] * apart[items[k]]
-                if query.kind != 0:
-                    off = incoherency(query, links, held, apart)
+                off = incoherency(query, links, held, apart)
                 while abs(off) > query.bound:
                     again = True
                     if not _push(query, links, off, values[t], held, apart, least, t, last):
