@@ -59,6 +59,7 @@ def against_numpy(ticks: int) -> list[Figure]:
             "risk": lambda: simulate(trace, queries, "risk"),
             "plain numpy": lambda: plain_numpy(trace.values, table, 2400.0),
         },
+        rounds=15,  # of some hundredths of a second: of three, each may be disturbed
     )
     print(comparison.text(work=ticks, unit="ticks"))
     ratio = comparison.ratio("max", "plain numpy")

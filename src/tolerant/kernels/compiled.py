@@ -39,6 +39,11 @@ def borrowing(function: _Function) -> _Function:
     return _made(function, counted=False)
 
 
+def inlined_borrowing(function: _Function) -> _Function:
+    """`inlined` and `borrowing` at once: for the smallest ones, where even handing over the arrays is felt."""
+    return _made(function, counted=False, forceinline=True)
+
+
 def _made(function: _Function, *, counted: bool, forceinline: bool = False) -> _Function:
     chosen = config.CACHE_DIR
     config.CACHE_DIR = chosen or _folder(function.__module__.removeprefix("tolerant.").split(".")[0])

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing, compiled
+from tolerant.kernels.compiled import borrowing, compiled, inlined_borrowing
 from tolerant.polling.arrays import Floats
 
 
@@ -46,7 +46,7 @@ def corrected(bias: float, change: float, drift: float, ticks: int, smoothing: f
     return smoothing * (change - drift) / ticks + (1.0 - smoothing) * bias
 
 
-@borrowing
+@inlined_borrowing
 def drawn(counts: Floats, item: int, state: int, target: float) -> int:
     """The next state: the first whose cumulative count exceeds `target`; counts of all items, [items, S, S]."""
     total = 0.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing
+from tolerant.kernels.compiled import borrowing, inlined_borrowing
 from tolerant.kernels.random import bits_at
 from tolerant.polling.arrays import Chains, Floats, Record, Records
 from tolerant.polling.chain import drawn, propagate
 
 
-@borrowing
+@inlined_borrowing
 def restart(item: Record, spread: Floats, i: int) -> None:
     """Put the chain to where it was at the last pull. spread: empty, or the distributions of all items."""
     item.running = item.learned
@@ -21,7 +21,7 @@ def restart(item: Record, spread: Floats, i: int) -> None:
         spread[i, item.learned] = 1.0
 
 
-@borrowing
+@inlined_borrowing
 def execute(item: Record, counts: Floats, sums: Floats, spread: Floats, i: int, tick: int) -> None:
     """Run the chain on to `tick`; its draws depend on item and tick alone. The arrays are those of `Chains`."""
     if spread.size > 0:
