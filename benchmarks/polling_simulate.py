@@ -80,7 +80,7 @@ def growth(ticks: int) -> list[Figure]:
             "queries": lambda chooser=chooser: simulate(trace, many, chooser),
             "ticks": lambda chooser=chooser: simulate(longer, few, chooser),
         }
-        comparison = compare(f"growth of {chooser}", methods)
+        comparison = compare(f"growth of {chooser}", methods, rounds=7)
         for name, bar, what in (("queries", 6.0, "5 times the queries"), ("ticks", 2.2, "twice the ticks")):
             ratio = comparison.ratio("base", name)
             figures.append(Figure(f"{chooser}, {what}", ratio, "×", f"≤ {bar:g}", ratio <= bar))
