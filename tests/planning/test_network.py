@@ -3,7 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tolerant.planning import Network, parse_network
+from tolerant.planning import Network, depth, parse_network
 
 TREE = Network(
     {"root": {"a": 0.1, "b": 0.1}, "mid": {"a": 0.2, "c": 0.3}, "leaf": {"a": 0.5, "b": 0.5, "c": 0.5}},
@@ -94,3 +94,11 @@ def test_a_file_describes_a_network():
 def test_a_bad_file_is_refused_with_the_place(text, message):
     with pytest.raises(ValueError, match=message):
         parse_network(text, "net.toml")
+
+
+def test_who_hears_a_slow_one_is_slower_whatever_it_asks_of_it():
+    network = Network(
+        {"top": {"x": 0}, "middle": {"x": 1, "y": 1}, "low": {"y": 2}}, {"middle": "top", "low": "middle"}
+    )
+    assert [depth(network, name) for name in ("top", "middle", "low")] == [1, 2, 3]
+    assert depth(Network({"alone": {"x": 0}}), "alone") == 1

@@ -53,5 +53,9 @@ def ways(network: Network, aggregator: str) -> dict[str, tuple[Way, ...]]:
 
 
 def depth(network: Network, aggregator: str) -> int:
-    """How many hops its furthest item takes to reach it: 1 where everything comes from the source."""
-    return max(len(network.path(aggregator, item)) for item in network.bounds[aggregator])
+    """How many latencies it is behind the sources: one more than whoever is furthest behind of those it hears.
+
+    That is not the way of its own furthest item: an aggregator says nothing of an item before it has heard of all.
+    """
+    above = {network.source_of(aggregator, item) for item in network.bounds[aggregator]}
+    return 1 + max((depth(network, name) for name in above if name is not None), default=0)
