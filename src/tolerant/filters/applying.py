@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tolerant.filters.beliefs import believed, confirm
 from tolerant.filters.bounds import appear, mark, move, pass_ticks, return_from, say
 from tolerant.filters.state import CURVES, Bytes, Flags, Floats, Integers, Items, Links, Queries, Said
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.kernels.versions import COUNTER_BITS
 
 
@@ -101,10 +101,11 @@ def apply_rows(
     return answers, duplicates, stranger[:strange]
 
 
-@compiled
+@borrowing
 def _note(item: int, row: int, filters: Filters, items: Items) -> None:
     if filters.unit[row] > 0.0:
-        items.curves[item] = filters.curves[row]
+        for place in range(CURVES):
+            items.curves[item, place] = filters.curves[row, place]
         items.unit[item], items.age[item] = filters.unit[row], filters.age[row]
         items.reported[item] = filters.since[row]
     elif items.unit[item] > 0.0:  # as it was told last

@@ -13,7 +13,7 @@ import numpy as np
 
 from tolerant.filters.rows import Terms
 from tolerant.filters.state import AVG, CODES, COUNT, MAX, MIN, Codes, Flags, Floats, Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 _OF_WITHIN = 1e-9
 _OF_VALUES = 1e-11
@@ -53,7 +53,7 @@ def promises_of(queries: Sequence[Terms], first: Integers) -> Promises:
     )
 
 
-@compiled
+@borrowing
 def spread_out(promises: Promises, widths: Floats, spread: Spread) -> None:
     """Bring `spread` up to date after a change of widths."""
     for query in range(promises.fn.size):
@@ -65,7 +65,7 @@ def spread_out(promises: Promises, widths: Floats, spread: Spread) -> None:
         spread.fits[query] = half <= promises.within[query] * promises.divisor[query] * (1 + _OF_WITHIN / 2)
 
 
-@compiled
+@borrowing
 def violations_at(
     promises: Promises, spread: Spread, tick: int, values: Floats, centres: Floats, widths: Floats
 ) -> int:
@@ -82,7 +82,7 @@ def violations_at(
     return found
 
 
-@compiled
+@borrowing
 def _breaks_sum(promises: Promises, spread: Spread, query: int, values: Floats, centres: Floats) -> bool:
     error = 0.0
     for entry in range(promises.indptr[query], promises.indptr[query + 1]):
@@ -101,7 +101,7 @@ def _breaks_sum(promises: Promises, spread: Spread, query: int, values: Floats, 
     return not (abs(error) / n <= half + slack and 2 * half <= 2 * promises.within[query] + slack)
 
 
-@compiled
+@borrowing
 def _breaks_extreme(
     promises: Promises, query: int, values: Floats, centres: Floats, widths: Floats, sign: float
 ) -> bool:

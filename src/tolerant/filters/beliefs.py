@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from tolerant.filters.state import SLOTS, Flags, Floats, Integers, Items
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 
-@compiled
+@borrowing
 def slot_width(items: Items, item: int, slot: int, passed: int, powers: Floats) -> float:
     """The width that one slot gives after `passed` boundaries in all; `powers` as `kernels.decay.powers` makes them."""
     width = items.slot_width[item, slot]
@@ -26,7 +26,7 @@ def slot_width(items: Items, item: int, slot: int, passed: int, powers: Floats) 
     return width * powers[min(steps, len(powers) - 1)]
 
 
-@compiled
+@borrowing
 def believed(items: Items, item: int, passed: int, powers: Floats) -> float:
     """The width that must be counted for an item."""
     if not (items.known[item] and items.seen[item]):
@@ -37,14 +37,14 @@ def believed(items: Items, item: int, passed: int, powers: Floats) -> float:
     return widest
 
 
-@compiled
+@borrowing
 def granted(items: Items, item: int, passed: int, powers: Floats) -> float:
     """The width of the newest grant; infinite where there is none."""
     held = items.held[item]
     return slot_width(items, item, held - 1, passed, powers) if held > 0 else np.inf
 
 
-@compiled
+@borrowing
 def confirm(items: Items, item: int, version: int) -> bool:
     """A row of the item carried this version: forget the older ones. True if the version is one that is held."""
     held = items.held[item]
@@ -58,7 +58,7 @@ def confirm(items: Items, item: int, version: int) -> bool:
     return False
 
 
-@compiled
+@borrowing
 def issue(
     items: Items, item: int, version: int, width: float, shrinks: bool, since: int, passed: int, powers: Floats
 ) -> None:
@@ -100,7 +100,7 @@ def issue_many(
     return versions, narrower
 
 
-@compiled
+@borrowing
 def _drop(items: Items, item: int, count: int) -> None:
     if count == 0:
         return
@@ -109,7 +109,7 @@ def _drop(items: Items, item: int, count: int) -> None:
     items.held[item] -= count
 
 
-@compiled
+@borrowing
 def _merge_oldest(items: Items, item: int, passed: int, powers: Floats) -> None:
     wider = max(slot_width(items, item, 0, passed, powers), slot_width(items, item, 1, passed, powers))
     items.slot_low[item, 1] = items.slot_low[item, 0]
@@ -120,7 +120,7 @@ def _merge_oldest(items: Items, item: int, passed: int, powers: Floats) -> None:
     _drop(items, item, 1)
 
 
-@compiled
+@borrowing
 def _move(items: Items, item: int, source: int, target: int) -> None:
     items.slot_low[item, target] = items.slot_low[item, source]
     items.slot_high[item, target] = items.slot_high[item, source]
@@ -129,7 +129,7 @@ def _move(items: Items, item: int, source: int, target: int) -> None:
     items.slot_since[item, target] = items.slot_since[item, source]
 
 
-@compiled
+@borrowing
 def refresh_widths(items: Items, count: int, passed: int, powers: Floats) -> None:
     """Bring `width` of the first `count` items up to date."""
     for item in range(count):

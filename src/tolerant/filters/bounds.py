@@ -23,7 +23,7 @@ from tolerant.filters.state import (
     Queries,
     Said,
 )
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 _ROUNDING = 1e-9
 """How much of the tolerance rounding may take before an answer counts as settling."""
@@ -43,13 +43,13 @@ def _add(total: float, lost: float, term: float) -> tuple[float, float]:
     return new, lost
 
 
-@compiled
+@borrowing
 def centre_at(items: Items, item: int, tick: int) -> float:
     """The centre of an item's filter, as its source computes it."""
     return items.level[item] + items.slope[item] * (tick - items.since[item])
 
 
-@compiled
+@borrowing
 def ends(items: Items, item: int, tick: int) -> tuple[float, float]:
     """Between which values an item must be reckoned with: in its filter, or beyond its leave, which it may have got."""
     centre, pad = centre_at(items, item, tick), items.pad[item]
@@ -62,7 +62,7 @@ def ends(items: Items, item: int, tick: int) -> tuple[float, float]:
     return low, high
 
 
-@compiled
+@borrowing
 def return_from(item: int, items: Items, queries: Queries, links: Links) -> None:
     """An item's leave is over."""
     items.far[item], items.asked[item] = 0, False
@@ -70,7 +70,7 @@ def return_from(item: int, items: Items, queries: Queries, links: Links) -> None
         queries.dirty[links.item_queries[position]] = True
 
 
-@compiled
+@borrowing
 def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -> None:
     """Make total, drift, spread, unknown, low and high of a query anew from its members."""
     total, total_lost, spread, spread_lost, unknown = 0.0, 0.0, 0.0, 0.0, 0
@@ -104,7 +104,7 @@ def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -
     queries.dirty[query] = False
 
 
-@compiled
+@borrowing
 def _bounds(query: int, tick: int, items: Items, queries: Queries, links: Links) -> tuple[float, float, float, int]:
     """low, value, high and flags of a query now."""
     fn, n = queries.fn[query], queries.members[query]
@@ -137,7 +137,7 @@ def _same(a: float, b: float) -> bool:
     return a == b or (np.isnan(a) and np.isnan(b))
 
 
-@compiled
+@borrowing
 def say(
     asked: Integers, at: int, tick: int, items: Items, queries: Queries, links: Links, said: Said, count: int
 ) -> int:
@@ -186,7 +186,7 @@ def pass_ticks(
     return count
 
 
-@compiled
+@borrowing
 def move(
     item: int,
     level: float,
@@ -221,7 +221,7 @@ def move(
         _move_sum(query, weight, old_centre, old_width, centre, width, queries)
 
 
-@compiled
+@borrowing
 def _move_sum(
     query: int, weight: float, old_centre: float, old_width: float, centre: float, width: float, queries: Queries
 ) -> None:
@@ -246,7 +246,7 @@ def _move_sum(
         queries.dirty[query] = True
 
 
-@compiled
+@borrowing
 def _move_extreme(
     query: int, old_centre: float, old_width: float, centre: float, width: float, queries: Queries
 ) -> None:
@@ -265,7 +265,7 @@ def _move_extreme(
             queries.high[query] = extreme
 
 
-@compiled
+@borrowing
 def rescan(asked: Integers, tick: int, items: Items, queries: Queries, links: Links) -> None:
     """Make the sums and extremes of these queries anew, and count their stale members."""
     for query in asked:
@@ -280,7 +280,7 @@ def rescan(asked: Integers, tick: int, items: Items, queries: Queries, links: Li
         _scan(query, tick, items, queries, links)
 
 
-@compiled
+@borrowing
 def appear(item: int, items: Items, queries: Queries, links: Links) -> None:
     """An item has its first value."""
     items.seen[item] = True
@@ -290,7 +290,7 @@ def appear(item: int, items: Items, queries: Queries, links: Links) -> None:
             queries.members[query] += 1
 
 
-@compiled
+@borrowing
 def mark(item: int, stale: bool, items: Items, queries: Queries, links: Links) -> None:
     """Mark an item stale or fresh."""
     items.stale[item] = stale
@@ -299,7 +299,7 @@ def mark(item: int, stale: bool, items: Items, queries: Queries, links: Links) -
             queries.stale[links.item_queries[position]] += 1 if stale else -1
 
 
-@compiled
+@borrowing
 def mark_stale(which: Integers, stale: bool, items: Items, queries: Queries, links: Links) -> None:
     """Mark items stale or fresh, and count it in their queries (`say` them afterwards)."""
     for item in which:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tolerant.filters.ladder import FIRED, LATELY, LONG, NOW, RUNGS, SHORT, Ladder
 from tolerant.filters.state import Floats
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 Report = NDArray[np.uint8]
 
@@ -34,7 +34,7 @@ _FINENESS = 8.0
 _RATES = 2.0 ** (-np.arange(256) / _FINENESS)
 
 
-@compiled
+@borrowing
 def write_report(shadows: Ladder, item: int, out: Report) -> None:
     """The item's two curves now."""
     age = float(shadows.age[item])
@@ -62,7 +62,7 @@ def write_report(shadows: Ladder, item: int, out: Report) -> None:
         out[rung], out[RUNGS + rung] = _code(life), _code(now)
 
 
-@compiled
+@borrowing
 def is_news(report: Report, told: Report, unit: float, width: float) -> bool:
     """Whether a report could change a plan where the one told last did not; `width`: in force, `unit`: uniform."""
     own = 2.0 * np.log2(width / unit) + 9.0 if width > 0.0 and unit > 0.0 else 0.0
@@ -74,7 +74,7 @@ def is_news(report: Report, told: Report, unit: float, width: float) -> bool:
     return False
 
 
-@compiled
+@borrowing
 def _mixed(report: Report, rung: int) -> float:
     return _RECENT * _RATES[report[RUNGS + rung]] + (1.0 - _RECENT) * _RATES[report[rung]]
 
@@ -94,7 +94,7 @@ def decoded(codes: Report) -> Floats:
     return _RATES[codes]
 
 
-@compiled
+@borrowing
 def read_report(report: Report, life: Floats, now: Floats) -> None:
     """The curves of a report, updates a tick, into float64[rungs] each."""
     for rung in range(RUNGS):
@@ -102,7 +102,7 @@ def read_report(report: Report, life: Floats, now: Floats) -> None:
         now[rung] = _RATES[report[RUNGS + rung]]
 
 
-@compiled
+@borrowing
 def rate_at(curve: Floats, unit: float, width: float) -> float:
     """The rate of a curve over the rungs at any width: geometric between rungs, linear below the first, ∝ W⁻² beyond
     the last."""

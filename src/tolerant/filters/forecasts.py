@@ -9,7 +9,7 @@ from tolerant.filters.curves import is_news, write_report
 from tolerant.filters.ladder import Ladder, begin, ladder, observe, propose
 from tolerant.filters.reports import REPORT
 from tolerant.filters.state import CURVES, Bytes, Flags, Floats, Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 
 _AGAIN = 2.0
 """A ladder is begun anew when its item's uniform width has changed by more than this factor."""
@@ -76,19 +76,19 @@ class Forecasts:
         return found
 
 
-@compiled
+@borrowing
 def _begin_many(shadows: Ladder, handles: Integers, units: Floats, values: Floats) -> None:
     for k in range(handles.size):
         begin(shadows, handles[k], units[k], values[k])
 
 
-@compiled
+@borrowing
 def _observe_many(shadows: Ladder, handles: Integers, values: Floats) -> None:
     for k in range(handles.size):
         observe(shadows, handles[k], values[k])
 
 
-@compiled
+@borrowing
 def _propose_many(
     shadows: Ladder, handles: Integers, values: Floats, widths: Floats, offs: Floats, levels: Floats, slopes: Floats
 ) -> None:
@@ -96,7 +96,7 @@ def _propose_many(
         levels[k], slopes[k] = propose(shadows, handles[k], values[k], widths[k], offs[k])
 
 
-@compiled
+@borrowing
 def _report_many(
     shadows: Ladder, handles: Integers, widths: Floats, told: Bytes, out: Bytes, news: Flags
 ) -> None:

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tolerant.filters.state import Floats, Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 
 RUNGS = 18
 """Rung 0 included."""
@@ -91,7 +91,7 @@ def ladder(items: int) -> Ladder:
     return Ladder._make([np.zeros(items), np.zeros(items, np.int64), *flat, run, *holt, *rows, np.zeros(_LANES)])
 
 
-@compiled
+@borrowing
 def begin(shadows: Ladder, item: int, unit: float, value: float) -> None:
     """Start an item's ladder anew."""
     shadows.unit[item] = unit
@@ -111,7 +111,7 @@ def begin(shadows: Ladder, item: int, unit: float, value: float) -> None:
             shadows.shadows[item, predictor, _COUNT] = np.inf
 
 
-@compiled
+@borrowing
 def observe(shadows: Ladder, item: int, value: float) -> None:
     """A tick passes with the item at `value`."""
     change = value - shadows.last[item]
@@ -141,7 +141,7 @@ def observe(shadows: Ladder, item: int, value: float) -> None:
     _offer_chosen(shadows.chosen[item], own.reshape(own.size), half, value, mean, slow, fast, level, trend)
 
 
-@compiled
+@borrowing
 def _follow(shadows: Ladder, item: int, change: float) -> float:
     """The fast mean of the changes, this one included; one that is unlike them begins it anew."""
     off, run = change - shadows.fast[item], shadows.run[item]
@@ -156,7 +156,7 @@ def _follow(shadows: Ladder, item: int, change: float) -> float:
     return shadows.fast[item]
 
 
-@compiled
+@borrowing
 def _observe_changes(chosen: Floats, changed: bool) -> None:
     """An item without a width has only rung 0."""
     chosen[FIRED] += changed
@@ -168,7 +168,7 @@ def _observe_changes(chosen: Floats, changed: bool) -> None:
 # number of lanes apart: so the compiler sees that nothing overlaps, and the processor does four shadows at a time.
 
 
-@compiled
+@borrowing
 def _offer_first(shadows: Floats, half: Floats, keep: Floats, value: float) -> None:
     """Test the shadows of predictor 0, which rest at a value; into `keep`, what is left of each lane's counts."""
     for lane in range(_LANES):
@@ -180,7 +180,7 @@ def _offer_first(shadows: Floats, half: Floats, keep: Floats, value: float) -> N
         shadows[lane] = value if passes > 0.0 else centre
 
 
-@compiled
+@borrowing
 def _offer(shadows: Floats, half: Floats, keep: Floats, value: float, level: float, slope: float, ahead: float) -> None:
     """Test a predictor's shadows a tick later; those that the value has left send its level and slope."""
     for lane in range(_LANES):
@@ -197,7 +197,7 @@ def _offer(shadows: Floats, half: Floats, keep: Floats, value: float, level: flo
         shadows[lane] = fresh if passes > 0.0 else centre
 
 
-@compiled
+@borrowing
 def _offer_chosen(
     chosen: Floats,
     shadows: Floats,
@@ -252,7 +252,7 @@ def _offer_chosen(
         chosen[NOW + lane] = chosen[NOW + lane] * SHORT + passes
 
 
-@compiled
+@borrowing
 def _base(shadows: Ladder, item: int, predictor: int) -> tuple[float, float]:
     """Level and slope of a predictor before the width limits the level."""
     if predictor == 1:
@@ -266,7 +266,7 @@ def _base(shadows: Ladder, item: int, predictor: int) -> tuple[float, float]:
     return shadows.last[item], 0.0
 
 
-@compiled
+@borrowing
 def propose(shadows: Ladder, item: int, value: float, width: float, off: float) -> tuple[float, float]:
     """Level and slope to send for a filter of this width, by the best predictor of the nearest rung; `off`: by how much
     the value left the filter."""
@@ -285,7 +285,7 @@ def propose(shadows: Ladder, item: int, value: float, width: float, off: float) 
     return (level, slope) if np.isfinite(level) and np.isfinite(slope) else (value, 0.0)
 
 
-@compiled
+@borrowing
 def _best_predictor(shadows: Ladder, item: int, width: float) -> int:
     """The predictor in use on the rung nearest to `width`."""
     unit = shadows.unit[item]
@@ -295,7 +295,7 @@ def _best_predictor(shadows: Ladder, item: int, width: float) -> int:
     return _choice(shadows.shadows[item], min(max(nearest, 1), RUNGS - 1))
 
 
-@compiled
+@borrowing
 def _choice(shadows: Floats, rung: int) -> int:
     best = 0
     for predictor in range(1, _PREDICTORS):

@@ -15,7 +15,7 @@ from tolerant.filters.curves import rate_at
 from tolerant.filters.prices import Known, Market, find_targets
 from tolerant.filters.rows import RowArrays
 from tolerant.filters.state import Flags, Floats, Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 _SHORT, _LONG = 50, 300
 """Ticks: the least horizon, and a longer one that is tried besides."""
@@ -168,7 +168,7 @@ def _free(rows: RowArrays, widths: Floats) -> Floats:
     return free
 
 
-@compiled
+@borrowing
 def _room(rows: RowArrays, item: int, free: Floats) -> float:
     room = np.inf
     for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
@@ -176,7 +176,7 @@ def _room(rows: RowArrays, item: int, free: Floats) -> float:
     return max(room, 0.0)
 
 
-@compiled
+@borrowing
 def _use(rows: RowArrays, item: int, width: float, free: Floats) -> None:
     for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
         free[rows.item_rows[entry]] -= rows.item_coefficients[entry] * width

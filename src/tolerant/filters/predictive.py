@@ -13,7 +13,7 @@ from tolerant.filters.plans import Plan, best_plan
 from tolerant.filters.prices import Known, Market
 from tolerant.filters.rows import RowArrays
 from tolerant.filters.state import Bytes, Floats, Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 
 class Ends(NamedTuple):
@@ -88,7 +88,7 @@ def replay_predictive(
     return counted.updates, counted.grants, violations, counted.reports.sum()
 
 
-@compiled
+@borrowing
 def _live(
     values: Floats,
     start: int,
@@ -120,14 +120,14 @@ def _live(
         centres[tick - start, item] = centre
 
 
-@compiled
+@borrowing
 def _begin(value: float, tick: int, item: int, ends: Ends, shadows: Ladder, known: Known, counted: Counted) -> None:
     """An item's first reading is its registration."""
     begin(shadows, item, known.unit[item] if known.unit[item] < np.inf else 0.0, value)
     _send(value, 0.0, tick, item, ends, shadows, known, counted)
 
 
-@compiled
+@borrowing
 def _send(
     value: float, off: float, tick: int, item: int, ends: Ends, shadows: Ladder, known: Known, counted: Counted
 ) -> None:
@@ -136,14 +136,15 @@ def _send(
     ends.since[item] = tick
     write_report(shadows, item, ends.report)
     if is_news(ends.report, ends.told[item], shadows.unit[item], ends.width[item]):
-        ends.told[item] = ends.report
+        for place in range(REPORT):
+            ends.told[item, place] = ends.report[place]
         read_report(ends.report, known.life[item], known.now[item])
         counted.reports[item] += tick >= counted.warmup
     known.reported[item] = tick
     known.age[item] = shadows.age[item]
 
 
-@compiled
+@borrowing
 def _tighten(
     plan: Plan,
     values: Floats,
@@ -168,7 +169,7 @@ def _tighten(
             ends.pending[item] = plan.width[item]
 
 
-@compiled
+@borrowing
 def _grow_pending(ends: Ends, known: Known, counted: Counted, tick: int) -> None:
     for item in range(ends.width.size):
         if not np.isnan(ends.pending[item]):

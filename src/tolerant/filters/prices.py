@@ -14,7 +14,7 @@ from tolerant.filters.curves import BEFORE, rate_at
 from tolerant.filters.ladder import RUNGS
 from tolerant.filters.rows import RowArrays
 from tolerant.filters.state import Flags, Floats, Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 _LASTS = 200.0
 """Ticks that what is seen now lasts."""
@@ -63,7 +63,7 @@ def market(items: int) -> Market:
     return Market(np.zeros((items, RUNGS)), np.zeros(items, np.int64), *hulls, *flat)
 
 
-@compiled
+@borrowing
 def expect(known: Known, item: int, width: float, tick: int, horizon: float, curve: Floats) -> None:
     """The rates of an item's rungs expected over a horizon of ticks: as reported, less for silence at `width` since."""
     share = _LASTS / horizon * (1.0 - np.exp(-horizon / _LASTS))
@@ -115,7 +115,7 @@ def _rooms(rows: RowArrays, widths: Floats, movable: Flags) -> Floats:
     return room
 
 
-@compiled
+@borrowing
 def _find_hull(known: Known, item: int, cap: float, space: Market) -> None:
     """The lower hull of cost over width, over the widths that a target may be."""
     unit, curve, cost = known.unit[item], space.curve[item], known.cost[item]
@@ -131,7 +131,7 @@ def _find_hull(known: Known, item: int, cap: float, space: Market) -> None:
     _add_corner(space, item, cap, cost * rate_at(curve, unit, cap))
 
 
-@compiled
+@borrowing
 def _add_corner(space: Market, item: int, width: float, spend: float) -> None:
     """A point to the right of the hull: the corners that are above the line to it go."""
     widths, spends, corners = space.width[item], space.spend[item], space.corners[item]
@@ -144,7 +144,7 @@ def _add_corner(space: Market, item: int, width: float, spend: float) -> None:
     space.corners[item] = corners + 1
 
 
-@compiled
+@borrowing
 def _bought(space: Market, item: int, price: float) -> float:
     """The width that an item takes at a price of a unit of its width."""
     widths, spends = space.width[item], space.spend[item]
@@ -158,7 +158,7 @@ def _bought(space: Market, item: int, price: float) -> float:
     return widths[low]
 
 
-@compiled
+@borrowing
 def _use(rows: RowArrays, row: int, price: float, space: Market) -> float:
     used = 0.0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
@@ -168,7 +168,7 @@ def _use(rows: RowArrays, row: int, price: float, space: Market) -> float:
     return used
 
 
-@compiled
+@borrowing
 def _bisect(rows: RowArrays, row: int, room: float, space: Market) -> float:
     """The least price at which a row, its items being in no other, stays within its room."""
     if _use(rows, row, 0.0, space) <= room:
@@ -211,7 +211,7 @@ def _settle(rows: RowArrays, known: Known, room: Floats, prices: Floats, space: 
     space.target[:] = space.best
 
 
-@compiled
+@borrowing
 def _spending(known: Known, space: Market) -> float:
     total = 0.0
     for item in range(space.target.size):
@@ -220,7 +220,7 @@ def _spending(known: Known, space: Market) -> float:
     return total
 
 
-@compiled
+@borrowing
 def _take(rows: RowArrays, prices: Floats, space: Market) -> None:
     """Everybody's width and its price, at the rows' prices."""
     for item in range(space.target.size):

@@ -15,6 +15,22 @@ from tolerant.spark.delays import Delays
 from tolerant.spark.intake import ROW
 
 
+def in_order(rows: NDArray[np.void]) -> NDArray[np.int64]:
+    """The order (at, item, sequence) of rows, as indices."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    at, item = rows["at"].copy(), rows["item"].copy()
+    first, items = int(at.min()), int(item.max()) + 2
+    if (int(at.max()) - first + 1) * items < 2**62:
+        # One number for moment and item sorts several times as fast, and rows of one item and moment are rare.
+        both = (at - first) * items + item + 1
+        order = np.argsort(both)
+        both = both[order]
+        if not (both[1:] == both[:-1]).any():
+            return order
+    return np.lexsort((rows["sequence"], item, at))
+
+
 class Timeline:
     """The clocks of the partitions read, and the rows whose time has not come. Durations in microseconds.
 
@@ -60,15 +76,14 @@ class Timeline:
         used.
         """
         arrived = self._arrived.pop(partition, [])
-        rows = np.concatenate(arrived) if arrived else np.zeros(0, ROW)
-        future = rows["at"] > at + self._lease
-        if len(rows):
-            self._waiting.append(rows[~future])
+        ahead = [rows["at"] > at + self._lease for rows in arrived]
+        future = [rows[early] for rows, early in zip(arrived, ahead, strict=True) if early.any()]
+        self._waiting += [rows if not early.any() else rows[~early] for rows, early in zip(arrived, ahead, strict=True)]
         self._clocks[partition] = max(self._clocks.get(partition, at), at)
         if len(self._clocks) == self._partitions:
             horizon = min(self._clocks.values()) - self.latency
             self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
-        return rows[future]
+        return np.concatenate(future) if future else np.zeros(0, ROW)
 
     def due(self) -> NDArray[np.void]:
         """The waiting rows whose time has come, in the order (at, item, sequence)."""
@@ -76,9 +91,12 @@ class Timeline:
             return np.zeros(0, ROW)
         rows = np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
         ready = rows["at"] <= self.horizon
-        self._waiting = [rows[~ready]] if not ready.all() else []
+        if ready.all():
+            self._waiting = []
+            return rows[in_order(rows)]
+        self._waiting = [rows[~ready]]
         found = rows[ready]
-        return found[np.lexsort((found["sequence"], found["item"], found["at"]))]
+        return found[in_order(found)]
 
     def waiting_items(self) -> NDArray[np.int64]:
         """The items that rows still wait for."""

@@ -69,9 +69,11 @@ class BoundedShard(Replayed):
         self._engine.sources.count(rows)
         self._timeline.note_delays(rows, partition)
         late = self._timeline.is_late(rows)
+        if not late.any():
+            self._timeline.wait(rows, partition)
+            return
         self._timeline.wait(rows[~late], partition)
-        if late.any():
-            self._engine.late(rows[late], self._now())
+        self._engine.late(rows[late], self._now())
 
     def _clock(self, row: np.void, checkpoint: str, partition: int) -> None:
         if checkpoint and checkpoint != self._checkpoint:

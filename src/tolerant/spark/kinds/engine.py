@@ -21,12 +21,19 @@ from tolerant.spark.intake import BEAT, GONE, HELLO, UPDATE, DeadRow
 from tolerant.spark.kinds.roll import Roll
 from tolerant.spark.kinds.tally import Tally
 from tolerant.spark.sources import Sources
+from tolerant.spark.timeline import in_order
 from tolerant.sql.membership import Keys, aggregate, instance_name, members, query_and_group
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream
 
 Rows = NDArray[np.void]
 _NONE = np.zeros(0, np.int64)
+
+
+def _keyed(rows: Rows) -> Rows:
+    """The rows of items; without a copy where all are."""
+    keyed = rows["item"] >= 0
+    return rows if keyed.all() else rows[keyed]
 
 
 class Engine:
@@ -106,7 +113,7 @@ class Engine:
         for at, items in self._missed(rows):
             for query in {name for name, _ in map(query_and_group, self._queries_of(items))}:
                 self.tally.lose(query, at, horizon)
-        moved = rows[np.lexsort((rows["sequence"], rows["item"], rows["at"]))].copy()
+        moved = rows[in_order(rows)]
         moved["at"] = horizon
         self._run(moved, horizon)
         for source in np.unique(rows["source"]):
@@ -200,7 +207,7 @@ class Engine:
             return
         self.sources.hear(rows)
         self.tally.count(np.bincount(rows["kind"]))
-        keyed = rows[rows["item"] >= 0]
+        keyed = _keyed(rows)
         if len(keyed):
             self.roll.last_at[keyed["item"]] = keyed["at"]
             self.tally.duplicates += self.coordinator.update_many(

@@ -17,7 +17,7 @@ from tolerant.spark.kinds.engine import Engine
 from tolerant.sql.membership import instance_name, query_and_group
 from tolerant.transport import rows
 from tolerant.transport.log import SEVERAL
-from tolerant.transport.rows import ANSWERS, GRANT_BODY, compacted, current_body, grants_columns, pack
+from tolerant.transport.rows import ANSWERS, GRANT_BODY, compacted, current_body, grants_columns, pack, pack_parts
 
 
 def said_answers(said: Sequence[Said], names: Sequence[str | None], withheld: frozenset[str]) -> list[Output]:
@@ -35,11 +35,12 @@ def said_answers(said: Sequence[Said], names: Sequence[str | None], withheld: fr
     order = np.lexsort((whole.at, topic_of[whole.query]))
     order = order[~_withheld(whole, order, topic_of, [topics[name] for name in topics if name in withheld])]
     table = _table(Said._make(column[order] for column in whole), spoken)
-    ends = np.searchsorted(topic_of[whole.query][order], np.arange(len(topics) + 1))
-    outputs: list[Output] = []
-    for name, begin, end in zip(topics, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        if begin < end:
-            outputs.append(Output(f"answers.{name}", pack(table.slice(begin, end - begin))))
+    numbers, counts = np.unique(topic_of[whole.query][order], return_counts=True)
+    texts = list(topics)
+    outputs = [
+        Output(f"answers.{texts[number]}", payload)
+        for number, payload in zip(numbers.tolist(), pack_parts(table, counts.cumsum().tolist()), strict=True)
+    ]
     if len(order):
         outputs.append(Output(SEVERAL, pack(_current(table, whole.query[order]))))
     return outputs
