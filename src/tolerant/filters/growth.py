@@ -13,7 +13,7 @@ import numpy as np
 from tolerant.filters.rows import RowArrays, Rows
 from tolerant.filters.state import Flags, Floats, Integers
 from tolerant.filters.targets import deviate, improve
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.kernels.random import bits_at
 
 _LEAST = 1e-9
@@ -91,7 +91,7 @@ def check_share(share: int) -> None:
         raise ValueError(f"share must be a whole number of items, at least 1, got {share}")
 
 
-@compiled
+@borrowing
 def burden(rows: RowArrays, widths: Floats, counts: Integers, costs: Floats, period: float, out: Floats) -> None:
     """B = c·N / (T·W) of the adaptable items into `out`, 0 for others; for compiled code."""
     for item in range(out.size):
@@ -165,7 +165,7 @@ def _candidates(
     return leading[:n], rest[:m]
 
 
-@compiled
+@borrowing
 def _room(rows: RowArrays, item: int, free: Floats) -> tuple[float, int]:
     """How much wider the item can be, and the row that says so."""
     room, binding = np.inf, -1

@@ -12,7 +12,7 @@ import numpy as np
 
 from tolerant.filters.rows import RowArrays, Rows
 from tolerant.filters.state import Floats, Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 _ENOUGH = 1e-6
 _EXACT = 1e-12
@@ -77,7 +77,7 @@ def improve(rows: RowArrays, burdens: Floats, targets: Floats) -> int:
     return _SWEEPS
 
 
-@compiled
+@borrowing
 def _sweep(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats) -> tuple[float, bool]:
     """T ← max(0, T + A·r/‖A‖²) for each coupled row: the longest move of the residual; are the same targets above 0?"""
     longest, settled = 0.0, True
@@ -139,7 +139,7 @@ def _least_squares(rows: RowArrays, face: Integers, residual: Floats, slopes: Fl
     return moves
 
 
-@compiled
+@borrowing
 def _times(rows: RowArrays, face: Integers, overlaps: Floats, direction: Floats, fitted: Floats, out: Floats) -> None:
     """A·Aᵀ·direction on the rows of `face`, whose matrix is `overlaps` if there is one; `fitted` is room to work in."""
     if overlaps.size:
@@ -155,7 +155,7 @@ def _times(rows: RowArrays, face: Integers, overlaps: Floats, direction: Floats,
         out[k] = _product(rows, rows.coupled[face[k]], fitted)
 
 
-@compiled
+@borrowing
 def _step(rows: RowArrays, k: int, step: float, residual: Floats, slopes: Floats) -> None:
     """The k-th coupled row's target has moved by `step`."""
     if slopes.size:
@@ -165,7 +165,7 @@ def _step(rows: RowArrays, k: int, step: float, residual: Floats, slopes: Floats
         _move(rows, rows.coupled[k], -step, residual)
 
 
-@compiled
+@borrowing
 def _product(rows: RowArrays, row: int, values: Floats) -> float:
     total = 0.0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
@@ -174,13 +174,13 @@ def _product(rows: RowArrays, row: int, values: Floats) -> float:
     return total
 
 
-@compiled
+@borrowing
 def _move(rows: RowArrays, row: int, step: float, values: Floats) -> None:
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         values[rows.items[entry]] += step * rows.coefficients[entry]
 
 
-@compiled
+@borrowing
 def deviate(rows: RowArrays, burdens: Floats, targets: Floats, out: Floats) -> None:
     """`deviations` into `out`; for compiled code."""
     for item in range(out.size):
