@@ -9,7 +9,7 @@ from tolerant.joins.band_index import BandIndex
 from tolerant.joins.bisection import START, first_above, first_at_least, gallop_above, gallop_at_least, gallop_back
 from tolerant.joins.output import Found, put
 from tolerant.joins.ranges import next_holding
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 METHODS = ("ssi", "queries", "data", "merge", "hotspot", "auto")
 SSI, QUERIES, DATA, MERGE, HOTSPOT, AUTO = range(6)
@@ -61,14 +61,14 @@ def search_bands(
     return len(probes), used, 0
 
 
-@compiled
+@borrowing
 def hull_of(b: float, rows: Floats, index: BandIndex) -> tuple[int, int]:
     """The rows that any band at all can reach."""
     start = first_at_least(rows, START, len(rows), b, index.hull[0])
     return start, first_above(rows, start, len(rows), b, index.hull[1])
 
 
-@compiled
+@borrowing
 def _groups(b: float, rows: Floats, index: BandIndex, hot_only: bool, found: Found, used: int) -> int:
     """BJ-SSI: only the two rows next to a group's point decide which of its bands are affected."""
     # One long function with its arrays taken out first: handing them on costs more than the search itself.
@@ -125,7 +125,7 @@ def _groups(b: float, rows: Floats, index: BandIndex, hot_only: bool, found: Fou
     return used
 
 
-@compiled
+@borrowing
 def _queries(b: float, rows: Floats, index: BandIndex, cold_only: bool, found: Found, used: int) -> int:
     """BJ-QOuter: two searches for each band."""
     size = len(rows)
@@ -140,7 +140,7 @@ def _queries(b: float, rows: Floats, index: BandIndex, cold_only: bool, found: F
     return used
 
 
-@compiled
+@borrowing
 def _merge(
     b: float, rows: Floats, index: BandIndex, cold_only: bool, at: int, last: int, found: Found, used: int
 ) -> int:
@@ -157,7 +157,7 @@ def _merge(
     return used
 
 
-@compiled
+@borrowing
 def _data(b: float, rows: Floats, index: BandIndex, first: int, last: int, found: Found, used: int) -> int:
     """BJ-DOuter: each row stabs the bands."""
     prefix = START
@@ -171,7 +171,7 @@ def _data(b: float, rows: Floats, index: BandIndex, first: int, last: int, found
     return used
 
 
-@compiled
+@borrowing
 def band_costs(b: float, rows: Floats, index: BandIndex, costs: Floats, out: Floats) -> None:
     """Add the estimated cost of each method, without the output, to `out` (specs/5-joins.md §2.8); microseconds.
 

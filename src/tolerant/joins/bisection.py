@@ -11,13 +11,13 @@ from typing import cast
 import numpy as np
 
 from tolerant.joins.arrays import Floats
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 
 START = cast(int, np.int64(0))
 """A zero with a type: for a plain 0 Numba would compile whatever it is handed to once more."""
 
 
-@compiled
+@borrowing
 def first_at_least(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
     """The first place in [start, stop) whose shifted value is ≥ x, else `stop`."""
     left = stop - start
@@ -29,7 +29,7 @@ def first_at_least(values: Floats, start: int, stop: int, shift: float, x: float
     return start
 
 
-@compiled
+@borrowing
 def first_above(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
     """The first place in [start, stop) whose shifted value is > x, else `stop`."""
     left = stop - start
@@ -41,7 +41,7 @@ def first_above(values: Floats, start: int, stop: int, shift: float, x: float) -
     return start
 
 
-@compiled
+@borrowing
 def gallop_at_least(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
     """As `first_at_least`, in time that grows with the log of how far the place is from `start`."""
     step = 1
@@ -53,7 +53,7 @@ def gallop_at_least(values: Floats, start: int, stop: int, shift: float, x: floa
     return first_at_least(values, start, min(at, stop), shift, x)
 
 
-@compiled
+@borrowing
 def gallop_above(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
     """As `first_above`, in time that grows with the log of how far the place is from `start`."""
     step = 1
@@ -65,7 +65,7 @@ def gallop_above(values: Floats, start: int, stop: int, shift: float, x: float) 
     return first_above(values, start, min(at, stop), shift, x)
 
 
-@compiled
+@borrowing
 def gallop_back(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
     """As `first_at_least`, in time that grows with the log of how far the place is before `stop`."""
     step = 1

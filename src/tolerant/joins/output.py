@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tolerant.joins.arrays import Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 
 
 class Found(NamedTuple):
@@ -23,7 +23,7 @@ def room_for(size: int) -> Found:
     return Found(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64))
 
 
-@compiled
+@borrowing
 def put(found: Found, used: int, query: int, start: int, stop: int) -> int:
     """Write a run if there is room; counts on when there is none, so that the caller learns how much is needed."""
     if used < len(found.query):
@@ -33,7 +33,7 @@ def put(found: Found, used: int, query: int, start: int, stop: int) -> int:
     return used + 1
 
 
-@compiled
+@borrowing
 def pairs_in(found: Found, used: int) -> int:
     """How many pairs the runs stand for."""
     total = 0
@@ -42,7 +42,7 @@ def pairs_in(found: Found, used: int) -> int:
     return total
 
 
-@compiled
+@borrowing
 def expand(
     found: Found, ends: Integers, first: int, last: int, rows: Integers,
     events: Integers, queries: Integers, partners: Integers, at: int,

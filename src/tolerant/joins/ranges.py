@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tolerant.joins.arrays import Floats
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 
 FANOUT_BITS = 3
 FANOUT = 1 << FANOUT_BITS
@@ -30,7 +30,7 @@ def tree_size(count: int) -> int:
     return size
 
 
-@compiled
+@borrowing
 def maxima_of(high: Floats, tree: Floats) -> None:
     """Fill the tree: the largest high of each block of eight entries, then of each eight blocks, up to one."""
     count = (len(high) + 7) >> 3
@@ -51,7 +51,7 @@ def maxima_of(high: Floats, tree: Floats) -> None:
         below, count = above, fewer
 
 
-@compiled
+@borrowing
 def next_holding(high: Floats, tree: Floats, at: int, stop: int, x: float) -> int:
     """The first entry in [at, stop) whose high is ≥ x, else `stop` or beyond."""
     size = len(high)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from tolerant.joins import checks
 from tolerant.joins.arrays import Floats, Integers, Places
 from tolerant.joins.bisection import START, first_at_least
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 
 class Sorted(NamedTuple):
@@ -140,7 +140,7 @@ class Rows:
             setattr(self, name, larger)
 
 
-@compiled
+@borrowing
 def slice_of(b: Floats, value: float) -> tuple[int, int]:
     """Where the rows whose b equals the value (exactly; −0.0 = 0.0) begin and end."""
     size = len(b)
@@ -163,7 +163,7 @@ def slice_of(b: Floats, value: float) -> tuple[int, int]:
     return start, stop
 
 
-@compiled
+@borrowing
 def _place_of(ids: Integers, by_id: Places, size: int, row: int) -> int:
     low, high = 0, size
     while low < high:
@@ -185,7 +185,7 @@ def _places_of(ids: Integers, by_id: Places, size: int, rows: Integers) -> Integ
     return found
 
 
-@compiled
+@borrowing
 def _before(held: Sorted, i: int, new: Sorted, j: int) -> bool:
     """Whether held row i comes before new row j."""
     if held.b[i] != new.b[j]:

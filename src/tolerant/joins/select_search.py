@@ -11,7 +11,7 @@ from tolerant.joins.output import Found
 from tolerant.joins.ranges import next_holding
 from tolerant.joins.rows import slice_of
 from tolerant.joins.select_index import SelectIndex, Selections
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 METHODS = ("ssi", "select-first", "join-first", "scan", "hotspot", "auto")
 SSI, SELECT_FIRST, JOIN_FIRST, SCAN, HOTSPOT, AUTO = range(6)
@@ -59,7 +59,7 @@ def search_selections(
     return len(a_values), used, 0
 
 
-@compiled
+@borrowing
 def _groups(
     a: float, cs: Floats, start: int, stop: int, index: SelectIndex, hot_only: bool, found: Found, used: int
 ) -> int:
@@ -121,7 +121,7 @@ def _groups(
     return used
 
 
-@compiled
+@borrowing
 def _select_first(a: float, cs: Floats, start: int, stop: int, ranges: Selections, found: Found, used: int) -> int:
     """SJ-SelectFirst: the queries that select the row, then the c range of each among its partners."""
     low, high, tree, c_low, c_high, ids = (
@@ -141,7 +141,7 @@ def _select_first(a: float, cs: Floats, start: int, stop: int, ranges: Selection
     return used
 
 
-@compiled
+@borrowing
 def _scan(a: float, cs: Floats, start: int, stop: int, ranges: Selections, found: Found, used: int) -> int:
     """NAIVE: every query: a test of a, then its c range among the row's partners."""
     low, high, c_low, c_high, ids = ranges.low, ranges.high, ranges.c_low, ranges.c_high, ranges.id
@@ -157,7 +157,7 @@ def _scan(a: float, cs: Floats, start: int, stop: int, ranges: Selections, found
     return used
 
 
-@compiled
+@borrowing
 def _join_first(a: float, cs: Floats, start: int, stop: int, tiles: Forest, found: Found, used: int) -> int:
     """SJ-JoinFirst: each partner stabs one R-tree of all rectangles with (c, a)."""
     box, ids, node, size = tiles.box, tiles.id, tiles.node, len(tiles.id)
@@ -188,14 +188,14 @@ def _join_first(a: float, cs: Floats, start: int, stop: int, tiles: Forest, foun
     return used
 
 
-@compiled
+@borrowing
 def stabbed(a: float, ranges: Selections) -> int:
     """How many queries select a: those that begin by a, less those that end before it."""
     begun = first_above(ranges.low, START, len(ranges.low), 0.0, a)
     return max(begun - first_at_least(ranges.ends, START, len(ranges.ends), 0.0, a), 0)
 
 
-@compiled
+@borrowing
 def select_costs(a: float, partners: int, index: SelectIndex, costs: Floats, out: Floats) -> None:
     """Add the estimated cost of each method, without the slice's lookup and the output, to `out` (§2.8); microseconds.
 

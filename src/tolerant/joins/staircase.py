@@ -19,7 +19,7 @@ from tolerant.joins.bisection import START, first_above, first_at_least, gallop_
 from tolerant.joins.output import Found, put
 from tolerant.joins.partition import canonical, points_of
 from tolerant.joins.ranges import maxima, next_holding
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 RESIDUAL, STAIRCASE = range(2)
 
@@ -125,7 +125,7 @@ def search_rectangles(
     return len(probes), used, 0
 
 
-@compiled
+@borrowing
 def _tell(
     b: float, bs: Floats, cs: Floats, index: RectangleIndex, runs: Found, k: int, known: bool, enumerate_rows: bool,
     found: Found, used: int,
@@ -160,7 +160,7 @@ def _tell(
     return used
 
 
-@compiled
+@borrowing
 def _affected(b: float, bs: Floats, cs: Floats, index: RectangleIndex, runs: Found, seen: Integers, stamp: int) -> int:
     """The slots of all rectangles that hold a row, each once."""
     xs, ys, starts, told = index.x, index.y, index.starts, runs.query
