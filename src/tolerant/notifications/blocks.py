@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.notifications.arguments import Floats, Integers
 
 SIZE = 128
@@ -65,7 +65,7 @@ def resized(old: Blocks, blocks: int) -> Blocks:
     return new
 
 
-@compiled
+@borrowing
 def _fill(b: Blocks, xs: Floats, ys: Floats) -> None:
     n = len(xs)
     used = (n + FILL - 1) // FILL
@@ -97,7 +97,7 @@ def pairs(b: Blocks) -> tuple[Floats, Floats]:
     return xs, ys
 
 
-@compiled
+@borrowing
 def remake_runs(b: Blocks, run: int) -> None:
     """Make the minima of this run and all later ones anew."""
     used = b.sizes[USED]
@@ -108,7 +108,7 @@ def remake_runs(b: Blocks, run: int) -> None:
         b.runs[r] = lowest
 
 
-@compiled
+@borrowing
 def _smallest(b: Blocks, k: int) -> float:
     block = b.order[k]
     lowest = np.inf
@@ -117,7 +117,7 @@ def _smallest(b: Blocks, k: int) -> float:
     return lowest
 
 
-@compiled
+@borrowing
 def block_of(b: Blocks, x: float, y: float) -> int:
     """The last directory entry whose first pair is at most (x, y); 0 if none is."""
     low, high = 0, b.sizes[USED]
@@ -130,7 +130,7 @@ def block_of(b: Blocks, x: float, y: float) -> int:
     return max(low - 1, 0)
 
 
-@compiled
+@borrowing
 def place_in(b: Blocks, block: int, x: float, y: float) -> int:
     """The first place in a block whose pair is at least (x, y)."""
     low, high = 0, b.held[block]
@@ -143,7 +143,7 @@ def place_in(b: Blocks, block: int, x: float, y: float) -> int:
     return low
 
 
-@compiled
+@borrowing
 def insert(b: Blocks, x: float, y: float) -> None:
     """Add a pair. One block must be free."""
     if b.sizes[USED] == 0:
@@ -171,7 +171,7 @@ def insert(b: Blocks, x: float, y: float) -> None:
         b.runs[k // RUN] = min(b.runs[k // RUN], y)
 
 
-@compiled
+@borrowing
 def remove(b: Blocks, x: float, y: float) -> None:
     """Take one pair out, which must be there."""
     k = block_of(b, x, y)
@@ -195,7 +195,7 @@ def remove(b: Blocks, x: float, y: float) -> None:
         _join_a_neighbour(b, k)
 
 
-@compiled
+@borrowing
 def _remake_run(b: Blocks, run: int) -> None:
     lowest = np.inf
     for k in range(run * RUN, min((run + 1) * RUN, b.sizes[USED])):
@@ -203,7 +203,7 @@ def _remake_run(b: Blocks, run: int) -> None:
     b.runs[run] = lowest
 
 
-@compiled
+@borrowing
 def _split(b: Blocks, k: int) -> None:
     """Halve the k-th block; the upper half becomes the entry behind it."""
     used = b.sizes[USED]
@@ -223,7 +223,7 @@ def _split(b: Blocks, k: int) -> None:
     remake_runs(b, k // RUN)
 
 
-@compiled
+@borrowing
 def _drop(b: Blocks, k: int) -> None:
     """Take the k-th block out of the directory; it is free then."""
     used = b.sizes[USED]
@@ -236,7 +236,7 @@ def _drop(b: Blocks, k: int) -> None:
     remake_runs(b, k // RUN)
 
 
-@compiled
+@borrowing
 def _join_a_neighbour(b: Blocks, k: int) -> None:
     size = b.held[b.order[k]]
     if k + 1 < b.sizes[USED] and size + b.held[b.order[k + 1]] <= FILL:
@@ -245,7 +245,7 @@ def _join_a_neighbour(b: Blocks, k: int) -> None:
         _join(b, k - 1)
 
 
-@compiled
+@borrowing
 def _join(b: Blocks, k: int) -> None:
     """Move the pairs of entry k + 1 behind those of entry k."""
     into, other = b.order[k], b.order[k + 1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.notifications.arguments import Floats, Integers
 from tolerant.notifications.blocks import USED, Blocks, insert, remove
 from tolerant.notifications.hull import emit, grown, leaving
@@ -47,7 +47,7 @@ def change(b: Blocks, x_o: float, y_o: float, x_n: float, y_n: float, out: Float
     return out, n, _class_of(out, first, n, y_n)
 
 
-@compiled
+@borrowing
 def _class_of(out: Floats, before: int, n: int, y_n: float) -> int:
     if n == before:
         return IGNORABLE

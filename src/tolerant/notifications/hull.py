@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.notifications.arguments import Floats
 from tolerant.notifications.blocks import USED, Blocks
 from tolerant.notifications.searching import first_behind, first_from, lowest_at, next_below, previous_below
@@ -24,7 +24,7 @@ def grown(lines: Floats, needed: int) -> Floats:
     return larger
 
 
-@compiled
+@borrowing
 def emit(
     out: Floats, n: int, value: float, inner_low: float, inner_high: float, outer_low: float, outer_high: float
 ) -> int:

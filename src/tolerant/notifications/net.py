@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.notifications.arguments import Floats, Integers
 from tolerant.notifications.hull import emit, grown
 
@@ -133,7 +133,7 @@ def _differences(old: Floats, new: Floats, old_x: Floats, new_x: Floats) -> Floa
     return _emptied(old_x, new_x, out, n)
 
 
-@compiled
+@borrowing
 def _first_of(old: Floats, y: float, left: float) -> int:
     """The first old tile of height y whose x is right of `left`."""
     low, high = 0, len(old)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.notifications.arguments import Floats
 from tolerant.notifications.blocks import RUN, USED, Blocks, block_of, place_in
 
@@ -18,21 +18,21 @@ def just_above(y: float) -> float:
     return np.nextafter(y, np.inf)
 
 
-@compiled
+@borrowing
 def first_from(b: Blocks, x: float) -> tuple[int, int]:
     """The place of the first pair with X ≥ x; it may be one behind the last pair of its block."""
     k = block_of(b, x, -np.inf)
     return k, place_in(b, b.order[k], x, -np.inf)
 
 
-@compiled
+@borrowing
 def first_behind(b: Blocks, x: float) -> tuple[int, int]:
     """The place of the first pair with X > x; it may be one behind the last pair of its block."""
     k = block_of(b, x, np.inf)
     return k, place_in(b, b.order[k], x, np.inf)
 
 
-@compiled
+@borrowing
 def next_below(b: Blocks, k: int, i: int, bound: float) -> tuple[int, int]:
     """The first place from (k, i) on with y < bound; k is the number of blocks if there is none."""
     used = b.sizes[USED]
@@ -59,7 +59,7 @@ def next_below(b: Blocks, k: int, i: int, bound: float) -> tuple[int, int]:
     return k, j
 
 
-@compiled
+@borrowing
 def previous_below(b: Blocks, k: int, i: int, bound: float) -> tuple[int, int]:
     """The last place before (k, i) with y < bound; k is −1 if there is none."""
     if k < b.sizes[USED] and b.low[k] < bound:
@@ -86,7 +86,7 @@ def previous_below(b: Blocks, k: int, i: int, bound: float) -> tuple[int, int]:
     return k, j
 
 
-@compiled
+@borrowing
 def lowest_at(b: Blocks, x: float) -> float:
     """The smallest y at x; +∞ if there is no row."""
     used = b.sizes[USED]
@@ -100,7 +100,7 @@ def lowest_at(b: Blocks, x: float) -> float:
     return np.inf
 
 
-@compiled
+@borrowing
 def left_end(b: Blocks, x: float, y: float) -> float:
     """The x of the nearest row left of x with y' ≤ y, or −∞ (Definition 7)."""
     if b.sizes[USED] == 0:
@@ -110,7 +110,7 @@ def left_end(b: Blocks, x: float, y: float) -> float:
     return b.xs[b.order[k], i] if k >= 0 else -np.inf
 
 
-@compiled
+@borrowing
 def right_end(b: Blocks, x: float, y: float) -> float:
     """The x of the nearest row right of x with y' ≤ y, or +∞."""
     if b.sizes[USED] == 0:
@@ -120,7 +120,7 @@ def right_end(b: Blocks, x: float, y: float) -> float:
     return b.xs[b.order[k], i] if k < b.sizes[USED] else np.inf
 
 
-@compiled
+@borrowing
 def lowest_in(b: Blocks, x1: float, x2: float) -> float:
     """The smallest y of the rows with x1 ≤ x ≤ x2; +∞ if there is none."""
     if b.sizes[USED] == 0:
@@ -143,7 +143,7 @@ def lowest_in(b: Blocks, x1: float, x2: float) -> float:
     return lowest
 
 
-@compiled
+@borrowing
 def _lowest_of(b: Blocks, k: int, begin: int, end: int, lowest: float) -> float:
     if b.low[k] < lowest:
         block = b.order[k]

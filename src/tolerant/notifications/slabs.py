@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.notifications.arguments import Floats, Integers
 
 SMALLEST = 32
@@ -86,7 +86,7 @@ def _with_room(slabs: Slabs, room: int) -> Slabs:
     return larger
 
 
-@compiled
+@borrowing
 def _first_x2(s: Slabs, row: int, x2: float, who: int) -> int:
     """The first place in a row whose (x2, who) is at least this."""
     low, high = 0, s.held[row]
@@ -99,7 +99,7 @@ def _first_x2(s: Slabs, row: int, x2: float, who: int) -> int:
     return low
 
 
-@compiled
+@borrowing
 def _last_from(low: Floats, used: int, x1: float) -> int:
     """The last slab that begins at x1 or before; 0 if none does."""
     begin, end = 0, used
@@ -112,7 +112,7 @@ def _last_from(low: Floats, used: int, x1: float) -> int:
     return max(begin - 1, 0)
 
 
-@compiled
+@borrowing
 def insert(s: Slabs, x1s: Floats, x2s: Floats, whos: Integers, begin: int) -> tuple[int, int]:
     """Add points from `begin` on, until one finds its slab full; how many are in, and that slab (or −1)."""
     for n in range(begin, len(whos)):
@@ -130,7 +130,7 @@ def insert(s: Slabs, x1s: Floats, x2s: Floats, whos: Integers, begin: int) -> tu
     return len(whos), -1
 
 
-@compiled
+@borrowing
 def remove(s: Slabs, x1s: Floats, x2s: Floats, whos: Integers) -> None:
     """Take these points out, which must be there."""
     for n in range(len(whos)):
