@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 from tolerant.retention.arrays import Floats, Integers, i64
 from tolerant.retention.engine import discard_down, expire, insert, move_on, set_key
 from tolerant.retention.groups import HEADER, ROOM, SLOTS, SPAN, Held, find
 from tolerant.retention.scorer import Scorer
 
 
-@compiled
+@borrowing
 def count_pairs(held: Held, k: int, values: Integers, born_before: int) -> int:
     """How many held rows of stream k that came before a tick have one of these values, over all of them."""
     small, wide, _ = held
@@ -31,7 +31,7 @@ def count_pairs(held: Held, k: int, values: Integers, born_before: int) -> int:
     return pairs
 
 
-@compiled
+@borrowing
 def pair_up(
     held: Held, k: int, values: Integers, ids: Integers, born_before: int, held_ids: Integers, new_ids: Integers
 ) -> None:
@@ -54,7 +54,7 @@ def pair_up(
             row = i64(small[following + row])
 
 
-@compiled
+@borrowing
 def take_in(held: Held, k: int, values: Integers, keys: Floats, ids: Integers, tick: int, window: int) -> None:
     """New rows of stream k."""
     small, wide, real = held
@@ -62,7 +62,7 @@ def take_in(held: Held, k: int, values: Integers, keys: Floats, ids: Integers, t
         insert(small, wide, real, k, values[i], keys[i], tick, ids[i], window)
 
 
-@compiled
+@borrowing
 def move_both(held: Held, scorers: tuple[Scorer, Scorer], tick: int, window: int) -> None:
     """A new tick."""
     small, wide, real = held
@@ -70,7 +70,7 @@ def move_both(held: Held, scorers: tuple[Scorer, Scorer], tick: int, window: int
         move_on(small, wide, real, i64(k), scorers[k], tick, window)
 
 
-@compiled
+@borrowing
 def decide(
     held: Held, scorers: tuple[Scorer, Scorer], touched: Integers, keys_r: Floats, keys_s: Floats, rates: Floats,
     memory: int, random: bool, key: np.uint64, tick: int, lasts: tuple[int, int], window: int,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled, inlined
+from tolerant.kernels.compiled import borrowing, inlined, inlined_borrowing
 from tolerant.kernels.random import absorbed, bits_at
 from tolerant.retention.arrays import Floats, Integers, i64
 from tolerant.retention.groups import (
@@ -40,14 +40,14 @@ from tolerant.retention.trees import BY_WORTH, NO_ORDER, catch_up, first_of, is_
 NO_WINDOW = -1
 
 
-@inlined
+@inlined_borrowing
 def count_of(small: Small, wide: Integers, k: int, value: int) -> int:
     """How many rows of this value are held; where counts are kept."""
     slot = find(small, wide, k, value)
     return i64(small[k * wide[SPAN] + wide[SLOTS] + slot]) if slot >= 0 else i64(0)
 
 
-@compiled
+@borrowing
 def insert(
     small: Small, wide: Integers, real: Floats, k: int, value: int, key: float, arrival: int, identity: int, window: int
 ) -> None:
@@ -64,7 +64,7 @@ def insert(
         settle(small, wide, real, k, slot, arrival, window)
 
 
-@compiled
+@borrowing
 def set_key(small: Small, wide: Integers, real: Floats, k: int, value: int, key: float, tick: int, window: int) -> None:
     """The score of a value changed; nothing happens if none of it is held."""
     slot = find(small, wide, k, value)
@@ -73,7 +73,7 @@ def set_key(small: Small, wide: Integers, real: Floats, k: int, value: int, key:
         settle(small, wide, real, k, slot, tick, window)
 
 
-@compiled
+@borrowing
 def remove(small: Small, wide: Integers, real: Floats, k: int, slot: int, row: int, tick: int, window: int) -> None:
     """Take a row out."""
     take_row(small, wide, k, slot, row)
@@ -82,7 +82,7 @@ def remove(small: Small, wide: Integers, real: Floats, k: int, slot: int, row: i
         remove_group(small, wide, k, slot)
 
 
-@compiled
+@borrowing
 def move_on(small: Small, wide: Integers, real: Floats, k: int, scorer: Scorer, tick: int, window: int) -> None:
     """A new tick for the trees: whose rows died as the trend passed them, whose places changed as windows closed."""
     marks = STREAM * k
@@ -100,7 +100,7 @@ def move_on(small: Small, wide: Integers, real: Floats, k: int, scorer: Scorer, 
             settle(small, wide, real, k, slot, tick, window)
 
 
-@compiled
+@borrowing
 def expire(small: Small, wide: Integers, real: Floats, tick: int, window: int) -> None:
     """Rows whose window has closed leave."""
     if window < 0:
@@ -112,14 +112,14 @@ def expire(small: Small, wide: Integers, real: Floats, tick: int, window: int) -
         row = wide[OLDEST]
 
 
-@inlined
+@inlined_borrowing
 def _is_older(small: Small, wide: Integers, k: int, a: int, b: int) -> bool:
     born, other = arrival_of(wide, oldest(small, wide, k, a)), arrival_of(wide, oldest(small, wide, k, b))
     values = HEADER + k * wide[SLOTS]
     return born < other or (born == other and wide[values + a] < wide[values + b])
 
 
-@compiled
+@borrowing
 def nominee(
     small: Small, wide: Integers, real: Floats, k: int, scorer: Scorer, layer: int, tick: int, last: int, window: int
 ) -> tuple[int, float, float]:
@@ -163,7 +163,7 @@ def _weighed(kind: int, plain: bool, value: float, rate: float) -> float:
     return value + math.log(rate) if rate > 0.0 else -np.inf
 
 
-@compiled
+@borrowing
 def _worst(
     small: Small, wide: Integers, real: Floats, scorers: tuple[Scorer, Scorer], rates: Floats, tick: int,
     lasts: tuple[int, int], window: int,
@@ -184,7 +184,7 @@ def _worst(
     return (zero, a) if born < other_born else (one, b)
 
 
-@compiled
+@borrowing
 def discard_down(
     small: Small, wide: Integers, real: Floats, scorers: tuple[Scorer, Scorer], rates: Floats, memory: int,
     random: bool, key: np.uint64, tick: int, lasts: tuple[int, int], window: int,
@@ -206,7 +206,7 @@ def discard_down(
         remove(small, wide, real, k, slot, row, tick, window)
 
 
-@inlined
+@inlined_borrowing
 def any_row(small: Small, wide: Integers, key: np.uint64, draw: int) -> tuple[int, int]:
     """A row at random, and how many numbers have been drawn."""
     owners = 2 * wide[SPAN] + wide[ROOM]

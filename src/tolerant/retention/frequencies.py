@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.kernels.random import mixed
 from tolerant.retention.arrays import Floats, Integers, i64
 
@@ -130,7 +130,7 @@ class Frequencies:
         _fill(self._keys, self._table, keys, table)
 
 
-@compiled
+@borrowing
 def _home(keys: Integers, table: Floats, value: int) -> int:
     """Where a value stands, or would."""
     mask = keys.size - 1
@@ -140,7 +140,7 @@ def _home(keys: Integers, table: Floats, value: int) -> int:
     return place
 
 
-@compiled
+@borrowing
 def _is_used(table: Floats, place: int) -> bool:
     used = False
     for j in range(table.shape[1]):
@@ -148,12 +148,13 @@ def _is_used(table: Floats, place: int) -> bool:
     return used
 
 
-@compiled
+@borrowing
 def _fill(keys: Integers, table: Floats, new_keys: Integers, new_table: Floats) -> None:
     for k in range(new_keys.size):
         place = _home(keys, table, new_keys[k])
         keys[place] = new_keys[k]
-        table[place] = new_table[k]
+        for j in range(table.shape[1]):
+            table[place, j] = new_table[k, j]
 
 
 @compiled
@@ -166,7 +167,7 @@ def _weights(keys: Integers, table: Floats, values: Integers, which: int) -> Flo
     return out
 
 
-@compiled
+@borrowing
 def _observe(
     keys: Integers, table: Floats, units: Floats, growth: Floats, values: Integers, asked: Integers, touched: Floats,
     fresh: Floats, likelihood: Floats,

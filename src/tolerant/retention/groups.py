@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import inlined
+from tolerant.kernels.compiled import inlined_borrowing
 from tolerant.kernels.random import mixed
 from tolerant.retention.arrays import Floats, Integers, i64
 
@@ -53,7 +53,7 @@ class Held(NamedTuple):
     real: Floats
 
 
-@inlined
+@inlined_borrowing
 def find(small: Small, wide: Integers, k: int, value: int) -> int:
     """The slot of a value's group; −1 if there is none."""
     mask = wide[MASK]
@@ -67,7 +67,7 @@ def find(small: Small, wide: Integers, k: int, value: int) -> int:
         place = (place + 1) & mask
 
 
-@inlined
+@inlined_borrowing
 def add_group(small: Small, wide: Integers, k: int, value: int) -> int:
     """A slot for a value that has no group yet."""
     marks, base, slots, mask = STREAM * k, k * wide[SPAN], wide[SLOTS], wide[MASK]
@@ -90,7 +90,7 @@ def add_group(small: Small, wide: Integers, k: int, value: int) -> int:
     return slot
 
 
-@inlined
+@inlined_borrowing
 def remove_group(small: Small, wide: Integers, k: int, slot: int) -> None:
     """Give the slot of an empty group back; whoever stood behind it in the hash table only because of it moves up."""
     marks, base, slots, mask = STREAM * k, k * wide[SPAN], wide[SLOTS], wide[MASK]
@@ -111,19 +111,19 @@ def remove_group(small: Small, wide: Integers, k: int, slot: int) -> None:
     wide[marks + GROUPS] -= 1
 
 
-@inlined
+@inlined_borrowing
 def oldest(small: Small, wide: Integers, k: int, slot: int) -> int:
     """The oldest row of a group."""
     return i64(small[2 * wide[SPAN] + small[k * wide[SPAN] + slot]])
 
 
-@inlined
+@inlined_borrowing
 def arrival_of(wide: Integers, row: int) -> int:
     """The tick at which a row came (of a cache: was last asked for)."""
     return wide[HEADER + 2 * wide[SLOTS] + row]
 
 
-@inlined
+@inlined_borrowing
 def put_row(small: Small, wide: Integers, k: int, slot: int, arrival: int, identity: int) -> None:
     """Add a row as the newest of its group."""
     base, slots, room, lists = k * wide[SPAN], wide[SLOTS], wide[ROOM], wide[LISTS]
@@ -164,7 +164,7 @@ def put_row(small: Small, wide: Integers, k: int, slot: int, arrival: int, ident
     wide[STREAM * k + ROWS] += 1
 
 
-@inlined
+@inlined_borrowing
 def take_row(small: Small, wide: Integers, k: int, slot: int, row: int) -> None:
     """Take a row out of its group: the oldest, or any if `before` is kept. An empty group's tail becomes −1."""
     base, room, lists = k * wide[SPAN], wide[ROOM], wide[LISTS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.kernels.random import absorbed
 from tolerant.retention.arrays import Flags, Floats, Integers, i64
 from tolerant.retention.engine import any_row, count_of, discard_down, expire, insert, move_on, nominee, remove, set_key
@@ -13,7 +13,7 @@ from tolerant.retention.scorer import Scorer
 from tolerant.retention.trees import settle
 
 
-@compiled
+@borrowing
 def play(
     start: int, r: Integers, s: Integers, keys_r: Floats, keys_s: Floats, held: Held,
     scorers: tuple[Scorer, Scorer], rates: Floats, memory: int, window: int, warmup: int, random: bool,

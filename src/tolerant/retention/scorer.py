@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled, inlined
+from tolerant.kernels.compiled import borrowing, compiled, inlined, inlined_borrowing
 from tolerant.retention.arrays import Floats, Integers, i64
 from tolerant.retention.cells import cell
 from tolerant.retention.survival import EXPONENTIAL, FIXED, log_survival
@@ -34,7 +34,7 @@ class Scorer(NamedTuple):
     listed: Integers
 
 
-@inlined
+@inlined_borrowing
 def score(scorer: Scorer, layer: int, value: int, life: int, tick: int, last: int) -> tuple[float, float]:
     """ln H of a row, and what decides between equal ones. life: remaining ticks; last: the partner's newest value."""
     if scorer.kind == OFFSETS:
@@ -55,7 +55,7 @@ def centre_of(slope: float, offset: float, tick: int) -> int:
     return math.floor(slope * tick + offset + 0.5)
 
 
-@inlined
+@inlined_borrowing
 def dead_below(scorer: Scorer, tick: int) -> int:
     """Values whose product with the trend's sign is below this are never met again; for scorers on a trend."""
     slope, offset = scorer.numbers[0], scorer.numbers[1]
@@ -72,7 +72,7 @@ def _difference(value: int, other: int) -> int:
     return value - other
 
 
-@inlined
+@inlined_borrowing
 def _offset_score(scorer: Scorer, layer: int, value: int, life: int, tick: int, last: int) -> float:
     """A table over value − centre. The centre is a trend's line or the last value.
 
@@ -109,7 +109,7 @@ def _offset_score(scorer: Scorer, layer: int, value: int, life: int, tick: int, 
     return math.log(math.exp(below) * (1.0 - share) + math.exp(above) * share) - drop
 
 
-@inlined
+@inlined_borrowing
 def _interpolated(table: Floats, base: int, position: int, step: int) -> float:
     index = position // step
     rest = position - index * step
@@ -118,7 +118,7 @@ def _interpolated(table: Floats, base: int, position: int, step: int) -> float:
     return table[base + index] + (table[base + index + 1] - table[base + index]) * rest / step
 
 
-@compiled
+@borrowing
 def line_score(scorer: Scorer, layer: int, value: int, life: int, tick: int) -> float:
     """A trend, summed directly over the ticks at which the value can come.
 
@@ -179,7 +179,7 @@ def reverting_sum(
     return total
 
 
-@compiled
+@borrowing
 def _reverting_score(scorer: Scorer, layer: int, value: int, life: int, last: int) -> float:
     """AR(1), summed directly; whole: survival, cached?; numbers: constant, phi, sigma, survival's parameter."""
     constant, phi, sigma = scorer.numbers[0], scorer.numbers[1], scorer.numbers[2]
@@ -191,7 +191,7 @@ def _reverting_score(scorer: Scorer, layer: int, value: int, life: int, last: in
     return math.log(total) if total > 0.0 else -np.inf
 
 
-@compiled
+@borrowing
 def _place(ordered: Integers, low: int, high: int, value: int) -> int:
     """The first place in [low, high) that holds at least `value`; `high` if none does."""
     while low < high:
@@ -203,7 +203,7 @@ def _place(ordered: Integers, low: int, high: int, value: int) -> int:
     return low
 
 
-@compiled
+@borrowing
 def _event_score(scorer: Scorer, layer: int, value: int, life: int, tick: int) -> tuple[float, float]:
     """Ticks at which a value may come, with probabilities. Second: the logarithm of all but the first term.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled, inlined
+from tolerant.kernels.compiled import borrowing, compiled, inlined_borrowing
 from tolerant.retention.arrays import Floats, Integers, i64
 from tolerant.retention.groups import (
     DEAD_BELOW,
@@ -43,7 +43,7 @@ NEVER = 2**62
 _STEPS = 3
 
 
-@inlined
+@inlined_borrowing
 def worth(wide: Integers, real: Floats, k: int, slot: int, life: int) -> float:
     """The score of a row with this remaining life; rows come with keys."""
     slots, numbers = wide[SLOTS], wide[NUMBERS]
@@ -52,7 +52,7 @@ def worth(wide: Integers, real: Floats, k: int, slot: int, life: int) -> float:
     return real[k * slots + slot] * life
 
 
-@inlined
+@inlined_borrowing
 def is_dead(small: Small, wide: Integers, real: Floats, k: int, slot: int, window: int) -> bool:
     """Whether the partner's trend has passed the value, or will not reach it within the oldest row's window."""
     sign = wide[STREAM * k + SIGN]
@@ -66,7 +66,7 @@ def is_dead(small: Small, wide: Integers, real: Floats, k: int, slot: int, windo
     return value > sign * centre_of(real[line], real[line + 1], last) + real[line + 2]
 
 
-@compiled
+@borrowing
 def _goes_first(
     small: Small, wide: Integers, real: Floats, k: int, order: int, a: int, b: int, tick: int, window: int
 ) -> bool:
@@ -100,20 +100,20 @@ def _goes_first(
     return x < y
 
 
-@inlined
+@inlined_borrowing
 def _until(wide: Integers, k: int) -> int:
     """Where the nodes' terms stand."""
     return HEADER + (2 + 2 * k) * wide[SLOTS] + wide[ROOM] * (1 + wide[IDS])
 
 
-@inlined
+@inlined_borrowing
 def _lead(small: Small, wide: Integers, real: Floats, k: int, a: int, b: int, tick: int, window: int) -> float:
     """By how much group a's oldest row will be worth more than group b's."""
     born, other = arrival_of(wide, oldest(small, wide, k, a)), arrival_of(wide, oldest(small, wide, k, b))
     return worth(wide, real, k, a, born + window - tick) - worth(wide, real, k, b, other + window - tick)
 
 
-@compiled
+@borrowing
 def _stands_until(
     small: Small, wide: Integers, real: Floats, k: int, winner: int, loser: int, tick: int, window: int
 ) -> int:
@@ -140,7 +140,7 @@ def _stands_until(
     return tick + low + 1
 
 
-@compiled
+@borrowing
 def _play(
     small: Small, wide: Integers, real: Floats, k: int, order: int, tree: int, node: int, tick: int, window: int
 ) -> int:
@@ -159,19 +159,19 @@ def _play(
     return winner
 
 
-@inlined
+@inlined_borrowing
 def _tree(wide: Integers, k: int, which: int) -> int:
     """Where a tree begins."""
     return k * wide[SPAN] + wide[TABLE] + wide[MASK] + 1 + which * 2 * wide[SLOTS]
 
 
-@inlined
+@inlined_borrowing
 def first_of(small: Small, wide: Integers, k: int, which: int) -> int:
     """The slot that wins a tree."""
     return i64(small[_tree(wide, k, which) + 1])
 
 
-@compiled
+@borrowing
 def settle(small: Small, wide: Integers, real: Floats, k: int, slot: int, tick: int, window: int) -> None:
     """A group came, went, or changed: bring the trees up to date."""
     leaves = wide[SLOTS]
@@ -195,7 +195,7 @@ def settle(small: Small, wide: Integers, real: Floats, k: int, slot: int, tick: 
             _climb(small, wide, real, k, order, tree, node, slot, window)
 
 
-@inlined
+@inlined_borrowing
 def _climb(
     small: Small, wide: Integers, real: Floats, k: int, order: int, tree: int, node: int, slot: int, window: int
 ) -> None:
@@ -224,7 +224,7 @@ def _climb(
         node //= 2
 
 
-@compiled
+@borrowing
 def rebuild(small: Small, wide: Integers, real: Floats, k: int, tick: int, window: int) -> None:
     """All trees of a stream from nothing, in O(slots)."""
     leaves = wide[SLOTS]
@@ -242,15 +242,18 @@ def rebuild(small: Small, wide: Integers, real: Floats, k: int, tick: int, windo
             _play(small, wide, real, k, order, tree, node, tick, window)
 
 
-@compiled
+@borrowing
 def catch_up(small: Small, wide: Integers, real: Floats, k: int, tick: int, window: int) -> None:
     """Decide anew whatever no longer stands at this tick; only where scores shrink."""
+    if wide[STREAM * k + FIRST_ORDER] == BY_WORTH and wide[_until(wide, k) + 1] <= tick:
+        _play_again(small, wide, real, k, tick, window)
+
+
+@compiled
+def _play_again(small: Small, wide: Integers, real: Floats, k: int, tick: int, window: int) -> None:
+    """Decide anew the nodes that no longer stand, from below; the root is one of them."""
     order = wide[STREAM * k + FIRST_ORDER]
-    if order != BY_WORTH:
-        return
     until, leaves, tree = _until(wide, k), wide[SLOTS], _tree(wide, k, i64(0))
-    if wide[until + 1] > tick:
-        return
     stack = np.empty(128, np.int64)
     stack[0] = 1
     depth = 1
