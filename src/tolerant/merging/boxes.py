@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.model import Model
 from tolerant.merging.sizes import measure
@@ -27,7 +27,7 @@ def best_boxes(units: Floats, worth: Floats, model: Model) -> tuple[Floats, Floa
     return found[best, 5], found[best, :5]
 
 
-@compiled
+@borrowing
 def _promising(units: Floats, worth: Floats, by_middle: Integers, m: int, x1: float, x2: float, model: Model) -> bool:
     """Whether some range of y may be worth it: Kadane's scan over the middles of the units, which bounds it from above.
 
@@ -49,7 +49,7 @@ def _promising(units: Floats, worth: Floats, by_middle: Integers, m: int, x1: fl
     return False
 
 
-@compiled
+@borrowing
 def _best_range(
     units: Floats, worth: Floats, by_low: Integers, m: int, x1: float, x2: float, model: Model, best: Floats
 ) -> None:
@@ -76,7 +76,7 @@ def _best_range(
                 best[0], best[1], best[2], best[3] = y1, y2, size, value
 
 
-@compiled
+@borrowing
 def _insert(order: Integers, m: int, keys: Floats, u: int) -> None:
     """Put u into the first m places of `order`, which are in the order of their keys."""
     at = m

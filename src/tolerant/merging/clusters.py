@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.merging.arguments import as_rectangles
 from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.costs import Costs
@@ -55,7 +55,7 @@ def linked(pricing: Pricing, rule: int) -> Integers:
     return np.argsort(np.argsort(first))[numbers]
 
 
-@compiled
+@borrowing
 def _belong(model: Model, rule: int, size_a: float, size_b: float, size_ab: float) -> bool:
     smaller = min(size_a, size_b)
     if rule == 0:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.kernels.random import bits_at
 from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.model import Model, gain, joint_size, price
@@ -81,7 +81,7 @@ def _gather(state: _State, model: Model, group: int) -> None:
                 groups[u, OFF] = whole - rest - price(model, units[u, COUNT], units[u, OWN])
 
 
-@compiled
+@borrowing
 def _look(state: _State, model: Model, group: int, a: int, b: int) -> int:
     """Bring the group's best partner behind it up to date, after groups a and b changed (or all, if a is −1); how many
     gains were evaluated.
@@ -106,7 +106,7 @@ def _look(state: _State, model: Model, group: int, a: int, b: int) -> int:
     return evaluated
 
 
-@compiled
+@borrowing
 def _total(state: _State, model: Model) -> float:
     total = 0.0
     for group in range(len(state.groups)):
@@ -115,7 +115,7 @@ def _total(state: _State, model: Model) -> float:
     return total
 
 
-@compiled
+@borrowing
 def _largest(groups: Floats, column: int) -> int:
     best = 0
     for k in range(1, len(groups)):
@@ -124,7 +124,7 @@ def _largest(groups: Floats, column: int) -> int:
     return best
 
 
-@compiled
+@borrowing
 def _step(state: _State, a: int, b: int, split: int) -> None:
     """Move unit `split` from group a to the empty group b; with none (−1), all of b to a."""
     if split >= 0:
@@ -135,7 +135,7 @@ def _step(state: _State, a: int, b: int, split: int) -> None:
             state.links[u, LABEL] = a
 
 
-@compiled
+@borrowing
 def _descend(state: _State, model: Model) -> tuple[float, int]:
     """Go down from the partition in the labels, in place: Σ c(M) at the end, and gains evaluated."""
     groups, links = state.groups, state.links

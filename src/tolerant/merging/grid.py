@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.merging.arrays import Floats, Integers
 
 _ROOM = 0.999
@@ -60,7 +60,7 @@ def _place(value: float, low: float, scale: float, cells: int) -> int:
     return int(min(max(np.floor((value - low) * scale), 0.0), cells - 1.0))
 
 
-@compiled
+@borrowing
 def list_box(grid: Grid, entry: int) -> None:
     """List the entry where its box is."""
     frame, places = grid.frame, grid.places
@@ -85,7 +85,7 @@ def list_box(grid: Grid, entry: int) -> None:
     grid.heads[cell] = entry
 
 
-@compiled
+@borrowing
 def unlist_box(grid: Grid, entry: int) -> None:
     """Take the entry out of its list; its box may have changed since."""
     places = grid.places
@@ -102,7 +102,7 @@ def unlist_box(grid: Grid, entry: int) -> None:
     places[entry, CELL] = -1
 
 
-@compiled
+@borrowing
 def near(grid: Grid, x1: float, y1: float, x2: float, y2: float, found: Integers) -> int:
     """Write the entries whose box meets the window into `found`; how many there are."""
     boxes, frame, levels = grid.boxes, grid.frame, grid.levels

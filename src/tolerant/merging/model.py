@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.costs import Costs
 from tolerant.merging.sizes import Table, measure
@@ -27,13 +27,13 @@ def model_of(costs: Costs, table: Table, largest: float = np.inf) -> Model:
     return Model(costs.channel, costs.transfer, costs.waste, float(largest), table)
 
 
-@compiled
+@borrowing
 def price(model: Model, count: float, size: float) -> float:
     """c(M) of a group of `count` queries (`specs/4-merging.md` §2.2)."""
     return model.channel + (model.transfer + model.waste * count) * size
 
 
-@compiled
+@borrowing
 def gain(model: Model, p: float, size_a: float, r: float, size_b: float, size_ab: float) -> float:
     """c(A) + c(B) − c(A∪B) for groups of p and r queries (seed 002 §6.2)."""
     return (
@@ -43,7 +43,7 @@ def gain(model: Model, p: float, size_a: float, r: float, size_b: float, size_ab
     )
 
 
-@compiled
+@borrowing
 def joint_size(boxes: Floats, a: int, b: int, table: Table) -> float:
     """The size of the box around boxes a and b, rows of `boxes` that begin with x1 y1 x2 y2."""
     return measure(
@@ -55,7 +55,7 @@ def joint_size(boxes: Floats, a: int, b: int, table: Table) -> float:
     )
 
 
-@compiled
+@borrowing
 def root_of(parents: Integers, at: int) -> int:
     """The end of the chain of parents that starts at `at`; the chain is halved on the way."""
     while parents[at] != at:

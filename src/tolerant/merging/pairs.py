@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.grid import CELL, Grid, grid_over, list_box, near, unlist_box
 from tolerant.merging.model import Model, gain, joint_size, root_of
@@ -53,7 +53,7 @@ def pairs(boxes: Floats, counts: Floats, model: Model) -> tuple[Integers, int]:
     return links[:n, PARENT].copy(), int(evaluations)
 
 
-@compiled
+@borrowing
 def _before(forest: _Forest, a: int, b: int) -> bool:
     """Whether the entry of group a is to be taken before that of b."""
     groups, links = forest.groups, forest.links
@@ -72,7 +72,7 @@ def _earlier(a: int, b: int, c: int, d: int) -> bool:
     return max(a, b) < max(c, d)
 
 
-@compiled
+@borrowing
 def _push(forest: _Forest, group: int) -> None:
     links, at = forest.links, forest.used[0]
     forest.used[0] += 1
@@ -83,7 +83,7 @@ def _push(forest: _Forest, group: int) -> None:
     links[at, HEAP] = group
 
 
-@compiled
+@borrowing
 def _pop(forest: _Forest) -> int:
     links, at = forest.links, 0
     forest.used[0] -= 1
@@ -101,7 +101,7 @@ def _pop(forest: _Forest) -> int:
     return int(top)
 
 
-@compiled
+@borrowing
 def _seek(forest: _Forest, model: Model, a: int, found: Integers) -> int:
     """Find a's best partner among the groups listed, and push it if it gains; how many gains were evaluated."""
     groups, links = forest.groups, forest.links
@@ -127,7 +127,7 @@ def _seek(forest: _Forest, model: Model, a: int, found: Integers) -> int:
     return evaluated
 
 
-@compiled
+@borrowing
 def _join(forest: _Forest, a: int, b: int, joined: int) -> None:
     """Make group `joined` of a and b, which are listed no more."""
     groups, links = forest.groups, forest.links

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.grid import Grid, grid_over, list_box, near, unlist_box
 from tolerant.merging.model import Model, gain, joint_size
@@ -63,7 +63,7 @@ def plan_of(units: Floats, labels: Integers, model: Model, capacity: int | None 
     return plan
 
 
-@compiled
+@borrowing
 def open_group(plan: Plan) -> int:
     """An empty group, under a new number."""
     plan.tally[VACANT] -= 1
@@ -75,7 +75,7 @@ def open_group(plan: Plan) -> int:
     return int(group)
 
 
-@compiled
+@borrowing
 def move(plan: Plan, unit: int, group: int) -> None:
     """Take a unit out of its group, if it has one, and put it into another (−1: into none); both are to be settled."""
     links, members = plan.links, plan.members
@@ -97,7 +97,7 @@ def move(plan: Plan, unit: int, group: int) -> None:
         members[group, HEAD] = unit
 
 
-@compiled
+@borrowing
 def settle(plan: Plan, model: Model, group: int) -> None:
     """Make a group's box, count and size anew from its members; without any, it is closed."""
     unlist_box(plan.grid, group)

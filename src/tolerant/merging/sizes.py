@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.merging.arrays import Floats
 
 Size: TypeAlias = Callable[[Floats], Floats]
@@ -133,7 +133,7 @@ def planar(boxes: Floats) -> Floats:
     return flat
 
 
-@compiled
+@borrowing
 def _below(x: float, y: float, table: Table) -> float:
     """The rows of the table below y and left of x."""
     sums, frame = table
@@ -147,7 +147,7 @@ def _below(x: float, y: float, table: Table) -> float:
     return float(below * (1.0 - b) + above * b)
 
 
-@compiled
+@borrowing
 def measure(x1: float, y1: float, x2: float, y2: float, table: Table) -> float:
     """The size of one box, for compiled code."""
     if table.sums.shape[0] == 0:
@@ -165,7 +165,7 @@ def sizes_of(boxes: Floats, table: Table) -> Floats:
     return found
 
 
-@compiled
+@borrowing
 def _strip_end(low: float, high: float, start: float, axis: int, up: bool, content: float, table: Table) -> float:
     """How far along `axis`, up or down from `start`, the strip from `low` to `high` of the other axis goes before it
     holds `content` rows; rounded outwards to a cell's edge, infinite if it never does.
@@ -190,7 +190,7 @@ def _strip_end(low: float, high: float, start: float, axis: int, up: bool, conte
     return -np.inf if far < 0 else min(start, edge)
 
 
-@compiled
+@borrowing
 def reach(
     x1: float, y1: float, x2: float, y2: float, content: float, table: Table
 ) -> tuple[float, float, float, float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 from tolerant.kernels.random import absorbed
 from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.descent import TINY, search
@@ -99,7 +99,7 @@ def _matched(counts: Floats, start: Integers, labels: Integers, groups: Integers
         shared[label], shared[:, at] = 0.0, 0.0
 
 
-@compiled
+@borrowing
 def _regroup(plan: Plan, model: Model, units: Integers, labels: Integers, target: Integers, groups: Integers) -> None:
     for k in range(len(units)):
         if target[labels[k]] < 0:
