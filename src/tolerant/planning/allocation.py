@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 from tolerant.planning.arrays import SLACK, Floats
 
 
@@ -41,7 +41,7 @@ def allocate(roughness: ArrayLike, floors: ArrayLike, within: float, offsets: Ar
     return np.maximum(lows, shifts + level * slopes)
 
 
-@compiled
+@borrowing
 def level_of(slopes: Floats, floors: Floats, offsets: Floats, within: float) -> float:
     """λ with Σ max(X, h + λa) = within, parts of slope 0 being none; 0 where the floors leave nothing.
 
@@ -72,7 +72,7 @@ def level_of(slopes: Floats, floors: Floats, offsets: Floats, within: float) -> 
         level = found
 
 
-@compiled
+@borrowing
 def cost_at(slopes: Floats, floors: Floats, offsets: Floats, level: float) -> float:
     """Z = Σ A/(C − h)² at the bounds that λ = `level` gives, A being the cube of the slope (12)."""
     cost = 0.0

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.planning.allocation import cost_at, level_of
 from tolerant.planning.arrays import SLACK, Floats, Integers
 from tolerant.planning.problem import Problem, offset_of, roughness_of
@@ -104,7 +104,7 @@ def rated_parts(problem: Problem, owner: Integers) -> Rated:
     return rated(problem, sums_of(problem, owner))
 
 
-@compiled
+@borrowing
 def repair(problem: Problem, owner: Integers) -> int:
     """Move items to their tightest aggregators until the floors fit, the largest relief first; how many moved."""
     n = owner.size

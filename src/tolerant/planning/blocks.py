@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.planning.arrays import Floats, Integers
 from tolerant.planning.problem import Problem, offset_of, roughness_of
 
@@ -94,7 +94,7 @@ def _sets(problem: Problem) -> tuple[Integers, Integers, Floats]:
     return lowest, size, slope
 
 
-@compiled
+@borrowing
 def _floor(problem: Problem, a: int, mask: int) -> tuple[float, float]:
     floor, squares = 0.0, 0.0
     for i in range(problem.apart.size):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.planning.arrays import SLACK, Flags, Integers
 from tolerant.planning.assignment import Rated, Sums, rated, sums_of, total_cost
 from tolerant.planning.problem import Problem, offset_of, roughness_of
@@ -69,7 +69,7 @@ def _copied(s: Sums) -> Sums:
     )
 
 
-@compiled
+@borrowing
 def _candidates(problem: Problem, owner: Integers, subject: int, a: int, items: Integers) -> int:
     """The items that step `subject` would give to `a`, and how many; 0: no such step."""
     m, n = problem.floors.shape
@@ -96,7 +96,7 @@ def _candidates(problem: Problem, owner: Integers, subject: int, a: int, items: 
     return count if count > 1 else 0
 
 
-@compiled
+@borrowing
 def _give(
     problem: Problem, owner: Integers, s: Sums, items: Integers, count: int, a: int, t: Sums, changed: Flags
 ) -> None:
@@ -135,7 +135,7 @@ def _give(
         _give_extreme(problem, owner, items, count, a, t, changed)
 
 
-@compiled
+@borrowing
 def _give_extreme(
     problem: Problem, owner: Integers, items: Integers, count: int, a: int, t: Sums, changed: Flags
 ) -> None:
@@ -156,7 +156,7 @@ def _give_extreme(
             t.floor[b] = max(t.floor[b], problem.floors[b, i])
 
 
-@compiled
+@borrowing
 def _rate(problem: Problem, t: Sums, changed: Flags, trial: Rated) -> None:
     for b in range(changed.size):
         if changed[b]:
@@ -167,7 +167,7 @@ def _rate(problem: Problem, t: Sums, changed: Flags, trial: Rated) -> None:
                 trial.offsets[b] = offset_of(problem.extreme, t.floor[b], t.squares[b])
 
 
-@compiled
+@borrowing
 def _promising(problem: Problem, trial: Rated, best: float) -> float:
     """The cost of the trial, or infinity where a bound that is cheaper to have already says that it is no better."""
     slope, room, floor = 0.0, problem.within, 0.0
@@ -183,7 +183,7 @@ def _promising(problem: Problem, trial: Rated, best: float) -> float:
     return total_cost(problem.extreme, problem.within, trial)
 
 
-@compiled
+@borrowing
 def _restore(s: Sums, r: Rated, t: Sums, trial: Rated, changed: Flags) -> None:
     for b in range(changed.size):
         if changed[b]:

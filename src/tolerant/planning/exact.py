@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.planning.arrays import SLACK, Floats, Integers
 from tolerant.planning.assignment import Rated, total_cost
 from tolerant.planning.blocks import Blocks, blocks_of
@@ -89,7 +89,7 @@ def _phi(slope: float, floor: float, offset: float, price: float, reach: float) 
     return slope**3 / (floor - offset) ** 2 + price * floor
 
 
-@compiled
+@borrowing
 def _value(within: float, blocks: Blocks, priced: Priced, fixed: Rated, price: float) -> tuple[float, float]:
     """L(μ), the cheapest partition at this price with the fixed parts, less μ·within; and how much of the bound it
     takes. Fills `priced`.
@@ -117,7 +117,7 @@ def _value(within: float, blocks: Blocks, priced: Priced, fixed: Rated, price: f
     return total, spent
 
 
-@compiled
+@borrowing
 def _partition(blocks: Blocks, priced: Priced) -> None:
     """The cheapest partition of every set: the block of its lowest item, then the cheapest of the rest."""
     priced.rest[0] = 0.0
@@ -198,7 +198,7 @@ def _visit(
     return cost
 
 
-@compiled
+@borrowing
 def _give(blocks: Blocks, choice: int, owner: Integers) -> None:
     for i in range(owner.size):
         if blocks.mask[choice] >> i & 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.kernels.random import bits_at
 from tolerant.planning.arrays import SLACK, Flags, Floats, Integers
 from tolerant.planning.problem import Problem, moments_of, roughness_of
@@ -63,7 +63,7 @@ def choose(problem: Problem, rule: int, alpha: float, limits: Floats, key: np.ui
     return owner, decided
 
 
-@compiled
+@borrowing
 def _add_up(
     problem: Problem,
     a: int,
@@ -87,7 +87,7 @@ def _add_up(
         fresh[a] = apart[a]
 
 
-@compiled
+@borrowing
 def _strain(
     problem: Problem,
     rule: int,
@@ -112,7 +112,7 @@ def _strain(
         strain[a] += here
 
 
-@compiled
+@borrowing
 def _cover(
     problem: Problem, best: int, members: Integers, count: Integers, num: Floats, den: Floats, touched: Flags
 ) -> None:
@@ -154,7 +154,7 @@ def _score(rule: int, alpha: float, apart: float, moved: float, rough: float, st
     return 0.0
 
 
-@compiled
+@borrowing
 def _best(scores: Floats, floors: Floats, count: Integers) -> int:
     """The best score; of the tied the smallest floor, of those the first."""
     top, floor = -np.inf, np.inf
@@ -170,7 +170,7 @@ def _best(scores: Floats, floors: Floats, count: Integers) -> int:
     return -1
 
 
-@compiled
+@borrowing
 def _drawn(count: Integers, word: np.uint64) -> int:
     """One of those that have something left, each as likely."""
     able = 0

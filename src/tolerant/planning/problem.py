@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.planning.arrays import SLACK, Floats, Integers
 from tolerant.planning.dynamics import Dynamics
 from tolerant.planning.network import Network, Table
@@ -163,7 +163,7 @@ def impossible(query: Aggregate, weights: dict[str, float], network: Network) ->
     )
 
 
-@compiled
+@borrowing
 def moments_of(problem: Problem, items: Integers, count: int) -> tuple[float, float]:
     """num and den of a part, the first `count` of `items` (§2.4); of a min or max the squares of R and N (§2.8)."""
     num, den = 0.0, 0.0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.planning.allocation import level_of
 from tolerant.planning.arrays import Floats, Integers
 from tolerant.planning.assignment import Rated, Sums, total_cost
@@ -88,7 +88,7 @@ def _improved(problem: Problem, held: Floats, shares: Floats) -> bool:
     return cost < before * (1.0 - LEAST)
 
 
-@compiled
+@borrowing
 def _best_move(
     problem: Problem, s: Sums, held: Floats, shares: Floats, i: int, p: int, q: int, parts: Rated, trial: Rated
 ) -> tuple[float, float]:
@@ -113,7 +113,7 @@ def _best_move(
     return best, found
 
 
-@compiled
+@borrowing
 def _moved(
     problem: Problem,
     s: Sums,
