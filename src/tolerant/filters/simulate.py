@@ -71,7 +71,7 @@ def simulate(
     >>> trace = Trace(["fast", "slow"], [[t, t % 2 / 2] for t in range(11)])
     >>> total = Aggregate.over("total", "sum", trace.items, within=1.5)
     >>> [simulate(trace, [total], policy, period=5, shrink=0.2).cost for policy in POLICIES]
-    [20.0, 10.0, 10.0, 12.0, 4.0]
+    [20.0, 10.0, 10.0, 12.0, 2.0]
     """
     if policy not in POLICIES:
         raise ValueError(f"policy {policy!r} is not available; choose one of {', '.join(POLICIES)}")
