@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing
 from tolerant.views.closure import Closure
 from tolerant.views.linear import Linear
 from tolerant.views.measured import Measured
@@ -36,7 +36,7 @@ class Packed(NamedTuple):
     setup: NDArray[np.float64]  # [n]
 
 
-@compiled
+@borrowing
 def cost_of(curves: Packed, table: int, rows: int) -> float:
     """The cost of one batch of `rows` changes of a table."""
     if rows <= 0:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.views.curves import Packed, cost_of
 from tolerant.views.problem import Problem
 
@@ -34,7 +34,7 @@ class Floors(NamedTuple):
     values: NDArray[np.float64]
 
 
-@compiled
+@borrowing
 def floor_of(floors: Floors, curves: Packed, table: int, rows: int) -> float:
     """The least that pushing `rows` changes of a table can cost, in as many batches as it takes."""
     if rows <= 0:
@@ -64,7 +64,7 @@ def cheapest_batches(curves: Packed, table: int, rows: int, batch: int) -> NDArr
     return found
 
 
-@compiled
+@borrowing
 def largest_within(curves: Packed, table: int, bound: float, most: int) -> int:
     """The most rows of a table, up to `most`, that cost at most `bound`."""
     low, high = 0, most + 1

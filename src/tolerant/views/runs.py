@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.views.curves import Packed, cost_of
 from tolerant.views.sets import Counts, Floats, choose, everything, price_of
 
 
-@compiled
+@borrowing
 def next_broken(look: NDArray[np.int64], base: Counts, curves: Packed, bound: float, start: int) -> int:
     """The first tick ≥ `start` that breaks the limit before an action, or the last tick.
 
@@ -31,7 +31,7 @@ def next_broken(look: NDArray[np.int64], base: Counts, curves: Packed, bound: fl
     return high
 
 
-@compiled
+@borrowing
 def _broken(seen: Counts, base: Counts, curves: Packed, bound: float) -> bool:
     work = 0.0
     for i in range(len(base)):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.views.curves import Packed
 from tolerant.views.floors import Floors, floor_of
 from tolerant.views.runs import next_broken
@@ -70,7 +70,7 @@ def grown(labels: Labels, room: int) -> Labels:
     )
 
 
-@compiled
+@borrowing
 def _before(labels: Labels, one: int, other: int, by_tick: bool) -> bool:
     """Whether a label is taken up before another: tick by tick, or the smallest sum first and then the later tick."""
     if by_tick and labels.links[one, TICK] != labels.links[other, TICK]:
@@ -80,7 +80,7 @@ def _before(labels: Labels, one: int, other: int, by_tick: bool) -> bool:
     return labels.links[one, TICK] > labels.links[other, TICK]
 
 
-@compiled
+@borrowing
 def _push(labels: Labels, label: int, by_tick: bool) -> None:
     heap, place = labels.heap, labels.numbers[WAITING]
     labels.numbers[WAITING] += 1
@@ -93,7 +93,7 @@ def _push(labels: Labels, label: int, by_tick: bool) -> None:
     heap[place] = label
 
 
-@compiled
+@borrowing
 def _pop(labels: Labels, by_tick: bool) -> int:
     heap = labels.heap
     labels.numbers[WAITING] -= 1
@@ -111,7 +111,7 @@ def _pop(labels: Labels, by_tick: bool) -> int:
     return first
 
 
-@compiled
+@borrowing
 def _is_dominated(labels: Labels, tick: int, span: int, base: NDArray[np.int64], beyond: float) -> bool:
     """Whether a label of the next `span` ticks outdoes a new one of `tick`; those that the new one outdoes die."""
     most = beyond + _SAME * (1.0 + abs(beyond))

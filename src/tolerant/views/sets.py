@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.views.curves import Packed, cost_of
 
 Counts = NDArray[np.int64]
@@ -25,7 +25,7 @@ MOST_TABLES = 16
 """There may be 2ⁿ − 1 sets to look at for n tables."""
 
 
-@compiled
+@borrowing
 def price_of(curves: Packed, counts: Counts, mask: int) -> float:
     """What emptying the tables of `mask` costs."""
     price = 0.0
@@ -35,7 +35,7 @@ def price_of(curves: Packed, counts: Counts, mask: int) -> float:
     return price
 
 
-@compiled
+@borrowing
 def everything(counts: Counts) -> int:
     """The set of tables that have pending rows."""
     mask = 0
@@ -45,7 +45,7 @@ def everything(counts: Counts) -> int:
     return mask
 
 
-@compiled
+@borrowing
 def left_over(curves: Packed, counts: Counts, extra: Counts, mask: int) -> float:
     """The pending work when the tables of `mask` are emptied."""
     work = 0.0
@@ -99,7 +99,7 @@ def comes_first(one: int, other: int) -> bool:
     return one < lowest  # this one has ended: it is a prefix
 
 
-@compiled
+@borrowing
 def peace(curves: Packed, left: Counts, extra: Counts, rates: Floats, bound: float) -> int:
     """The predicted number of ticks until the limit is broken again, 1 … `FARTHEST`."""
     low, high = 0, 1
@@ -115,7 +115,7 @@ def peace(curves: Packed, left: Counts, extra: Counts, rates: Floats, bound: flo
     return high
 
 
-@compiled
+@borrowing
 def _breaks(curves: Packed, left: Counts, extra: Counts, rates: Floats, bound: float, ticks: int) -> bool:
     work = 0.0
     for i in range(len(left)):
