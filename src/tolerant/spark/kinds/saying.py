@@ -116,7 +116,7 @@ def said_grants(
 def status(engine: Engine, stream: str, shard: int, horizon: int) -> Output:
     """How the shard is, for `tolerant status` and `explain`: a summary and a table of items."""
     coordinator = engine.coordinator
-    items = engine.roll.items()
+    items = engine.items()
     owners = engine.roll.owner[items]
     sources = {
         name: {
@@ -160,8 +160,9 @@ def _query_summary(engine: Engine, name: str) -> dict[str, object]:
 
 
 def _item_table(engine: Engine) -> pa.RecordBatch:
-    view = engine.coordinator.item_view(engine.roll.items())
-    owners = engine.roll.owner[engine.roll.items()]
+    items = engine.items()
+    view = engine.coordinator.item_view(items)
+    owners = engine.roll.owner[items]
     return pa.record_batch(
         {
             "key": pa.array(view.names, pa.string()),
