@@ -435,7 +435,8 @@ class Engine:
         repeated = np.zeros(len(order), np.bool_)
         query, at = said.query[order], said.at[order]
         repeated[order[:-1]] = (query[1:] == query[:-1]) & (at[1:] == at[:-1])
-        self._answers.append(Said._make(column[~repeated] for column in said))
+        if len(order):
+            self._answers.append(Said._make(column[~repeated] for column in said))
 
     # -- state -----------------------------------------------------------------------------------------------------
 
