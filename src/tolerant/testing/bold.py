@@ -62,7 +62,7 @@ class _BoldSums(Sums):
 
     def better(self, one: SumSet) -> str:
         # Mostly sums, and for a while: it takes some boundaries to form them.
-        return QUERIES if self._random.random() < (0.75 if one.active else 0.9) else ITEMS
+        return QUERIES if self._random.random() < (0.85 if one.active else 0.9) else ITEMS
 
 
 class _BoldPlanner(Planner):

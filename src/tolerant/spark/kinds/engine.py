@@ -53,11 +53,12 @@ class Engine:
         self.instances: dict[str, list[str]] = {}
         self.tally = Tally()
         self.dead: list[DeadRow] = []
+        self._held: list[Said] = []  # of what is being done
         self._answers: list[Said] = []
         self._spoken: list[tuple[list[Said], list[str | None]]] = []
         self._forgotten: list[str] = []
         self.roll = Roll()
-        self.forms = Forms(self.coordinator, self.roll, self.sources, shard, self._keep_answers)
+        self.forms = Forms(self.coordinator, self.roll, self.sources, shard, self._hold_answers)
 
     @property
     def seconds_per_period(self) -> float:
@@ -424,19 +425,28 @@ class Engine:
 
     def _keep_answers(self) -> None:
         """Take what the coordinator said; of several answers of a query for one time only the last counts."""
+        self._hold_answers()
+        if not self._held:
+            return
+        said = Said._make(np.concatenate(columns) for columns in zip(*self._held, strict=True))
+        self._held = []
+        order = np.lexsort((said.at, said.query))
+        repeated = np.zeros(len(order), np.bool_)
+        query, at = said.query[order], said.at[order]
+        repeated[order[:-1]] = (query[1:] == query[:-1]) & (at[1:] == at[:-1])
+        self._answers.append(Said._make(column[~repeated] for column in said))
+
+    def _hold_answers(self) -> None:
+        """Take what the coordinator said, but for hidden queries, before one of those comes or goes."""
         parts = self.coordinator.take_answers()
         if not parts:
             return
         said = Said._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
         if self.forms.sets:
-            hidden = self.forms.hidden_queries()
-            said = Said._make(column[~hidden[said.query]] for column in said)
-        order = np.lexsort((said.at, said.query))
-        repeated = np.zeros(len(order), np.bool_)
-        query, at = said.query[order], said.at[order]
-        repeated[order[:-1]] = (query[1:] == query[:-1]) & (at[1:] == at[:-1])
-        if len(order):
-            self._answers.append(Said._make(column[~repeated] for column in said))
+            shown = ~self.forms.hidden_queries()[said.query]
+            said = Said._make(column[shown] for column in said)
+        if len(said.query):
+            self._held.append(said)
 
     # -- state -----------------------------------------------------------------------------------------------------
 
