@@ -434,6 +434,11 @@ class Forms:
             one.phase != OFFERED,
         )
 
+    def formed(self) -> list[tuple[int, Part]]:
+        """The sums that stand for items now, each with the index of its source."""
+        found = [one for one in self.sets.values() if one.phase in (FORMED, PARTING)]
+        return [(one.source, one.parts[place]) for one in found for place in one.alive()]
+
     def take(self) -> list[tuple[str, int, bytes]]:
         """Rows (key, version, body) for `forms.<stream>` since this was last asked, the newest of each source."""
         found, self._rows = self._rows, {}
