@@ -98,7 +98,8 @@ def test_what_a_newer_row_leaves_out_is_gone_and_an_older_one_changes_nothing():
     core.form(forms(version=3), 3 * SECOND)
     assert [row[:2] for row in said(core)] == [("gone", Y), ("gone", Z)]
     core.form(forms(TOLD, version=2), 4 * SECOND)
-    assert said(core) == [] and core.sums() == {}
+    assert said(core) == []
+    assert core.sums() == {}
 
 
 def test_grants_of_other_sources_sums_are_not_kept():

@@ -22,7 +22,7 @@ def part_of(c: Coordinator, query: str, weights: dict[str, float], total: str = 
 def average(weights: dict[str, float], within: float = 2.0, **options: object) -> Coordinator:
     """An average of four items, two of which a sum `y` could stand for; a hidden query holds it to a width of 6."""
     query = Aggregate("q", "avg", {**dict.fromkeys(ITEMS, 1.0), **weights}, within)
-    c = Coordinator([query], values={item: 10.0 for item in ITEMS}, policy="predictive", **options)
+    c = Coordinator([query], values=dict.fromkeys(ITEMS, 10.0), policy="predictive", **options)
     c.add(Aggregate("h", "sum", {"y": 1.0}, 3.0), 1)
     c.mark_compound(c.find(["y"]))
     c.update("y", sum(weights.values()) * 10.0, 2)
@@ -37,7 +37,8 @@ def test_a_sum_takes_its_items_places_and_an_average_divides_as_before():
     changed = c.exchange(3, fold=[part], drop=["h"])
     after = c.answers()[0]
     assert changed == {"a": math.inf, "b": math.inf}
-    assert after.settled and after.value == before.value == 10.0
+    assert after.settled
+    assert after.value == before.value == 10.0
     assert after.high - after.low == (4 + 4 + 6) / 4
     assert c.standing(["q"])[0].items == 4
 
@@ -53,10 +54,12 @@ def test_it_goes_back_as_it_came():
     c.update("a", 11.0, 5)
     c.update("b", 9.0, 5)
     room = c.room(part)
-    assert room.items <= 5.8 * (1 + 1e-12) and room.items <= room.left
+    assert room.items <= 5.8 * (1 + 1e-12)
+    assert room.items <= room.left
     c.exchange(6, unfold=[part], drop=["h"])
     answer = c.answers()[0]
-    assert answer.settled and answer.value == (11 - 18 + 10 + 10) / 4
+    assert answer.settled
+    assert answer.value == (11 - 18 + 10 + 10) / 4
     assert c.widths["y"] == math.inf
     assert c.stands(part)
 

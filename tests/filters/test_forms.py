@@ -34,7 +34,8 @@ def test_sums_of_what_moves_against_each_other_are_cheap_and_of_what_moves_toget
     items = Moves(np.ones(3), np.ones(3))
     against = form_costs(shape_of((20, 20)), items, Moves(np.zeros(2), np.zeros(2)))
     together = form_costs(shape_of((20, 20)), items, Moves(np.full(2, 4.0), np.ones(2)))
-    assert against[1] == 0.0 and together[1] == pytest.approx(2 * 4 * 4 / 400)
+    assert against[1] == 0.0
+    assert together[1] == pytest.approx(2 * 4 * 4 / 400)
 
 
 def test_what_other_queries_need_of_an_item_counts_in_both_forms():
@@ -63,7 +64,8 @@ def test_of_very_many_items_the_widths_are_good_and_keep_to_the_rows():
     )  # fmt: skip
     widths = _widths(shape, rng.uniform(0, 1, n))
     used = np.add.reduceat(np.abs(shape.weights) * widths[items], shape.indptr[:-1])
-    assert (used <= shape.shares * (1 + 1e-9)).all() and (widths <= shape.alone).all()
+    assert (used <= shape.shares * (1 + 1e-9)).all()
+    assert (widths <= shape.alone).all()
 
 
 # -- where there is a choice ------------------------------------------------------------------------------------------
@@ -93,7 +95,8 @@ def test_queries_that_share_items_of_a_source_belong_together():
     c = Coordinator(queries, values=dict.fromkeys("abcxy", 0.0))
     sets, alone = overlaps(c, {"a": 0, "b": 0, "c": 0, "x": 1, "y": 1})
     assert sets == [[("ab", ["a", "b"]), ("bc", ["b", "c"])], [("xy", ["x", "y"])]]
-    assert alone["c"] == np.inf and alone["b"] == 6.0
+    assert alone["c"] == np.inf
+    assert alone["b"] == 6.0
     assert alone["a"] == min(6.0, c.widths["a"])  # in `ay` it is the only one of its source
 
 

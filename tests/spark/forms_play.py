@@ -24,7 +24,12 @@ class Play:
     """
 
     def __init__(
-        self, *statements: str, policy: str = "predictive", formed: bool = True, form: str | None = None, period: int = 4
+        self,
+        *statements: str,
+        policy: str = "predictive",
+        formed: bool = True,
+        form: str | None = None,
+        period: int = 4,
     ) -> None:
         options = f"WITH (policy = '{policy}', period = {period})"
         stream = f"CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind) {options}"

@@ -64,7 +64,9 @@ def test_sums_are_formed_where_that_pays_and_given_up_when_activity_moves_to_a_s
         phases.append(max(play.phases(), default=OFFERED))
     play.check("narrow", values[:, :2].sum(axis=1), 4)
     play.check("wide", values.sum(axis=1), 6)
-    assert phases[250] == FORMED and phases[-1] == OFFERED and PARTING in phases
+    assert phases[250] == FORMED
+    assert phases[-1] == OFFERED
+    assert PARTING in phases
 
 
 def test_tolerances_far_apart_favour_sums():
@@ -124,7 +126,7 @@ def test_an_item_that_goes_takes_the_sum_with_it_and_the_rest_forms_anew():
 
 
 def test_a_new_item_stands_beside_the_sum():
-    play, values = formed()
+    play, _values = formed()
     more = walks(6, 5, 60) / 10
     for row in more:
         play.tick({"s": readings(row)})
@@ -237,7 +239,8 @@ def test_a_new_epoch_says_forms_again_under_it():
     for row in values[:10]:
         play.tick({"s": readings(row)})
     after = play.rig.log.latest("forms.traffic", "0/s")
-    assert after.version > before.version and after.version >> 40 == 7
+    assert after.version > before.version
+    assert after.version >> 40 == 7
     assert play.phases() == [FORMED]
 
 
@@ -249,3 +252,14 @@ def test_what_is_said_of_items_does_not_speak_of_sums():
     sums = unpack(play.rig.log.latest("status.traffic", "sums/0").body).to_pylist()
     assert [(row["query"], row["group"], row["source"], len(row["items"])) for row in sums] == [("q", "", "s", 4)]
     assert {topic for topic in play.rig.log.topics() if "\x1f" in topic} == set()
+
+
+def test_a_new_query_over_the_items_of_a_sum_is_taken_into_it_after_a_while():
+    play, values = formed()
+    play.rig.say("CREATE QUERY other AS SELECT SUM(rate) FROM traffic WHERE host IN ('h0', 'h1') WITHIN 2")
+    for row in values[:300]:
+        play.tick({"s": readings(row)})
+    assert [len(one.parts) for one in play.forms.sets.values()] == [2]
+    assert play.phases() == [FORMED]
+    play.check("q", truth(play), 1)
+    play.check("other", [row["h0"] + row["h1"] for row in play.truth], 2, unsettled=range(29, 34))

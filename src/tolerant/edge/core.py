@@ -238,7 +238,7 @@ class SourceCore:
         self, handles: NDArray[np.int64], values: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], list[SumSet]]:
         """The sums that these values change, what they come to, and those that are too large for any number."""
-        if not self._sums.sets:
+        if not self._sums.filtered:
             return handles[:0], values[:0], []
         bank = self._bank
         known, before = bank.known[handles], bank.last[handles]

@@ -115,6 +115,7 @@ class Sums:
         self._tick: int | None = None
         self._look = 0  # the boundary at which a form has to be looked at
         self._matrix: _Matrix | None = None
+        self._filtered: bool | None = None
 
     def tell(self, rows: Iterable[forms.Forms], register: Register) -> Told:
         """Take rows in any order, repeated or not: the greatest version of a shard counts."""
@@ -133,32 +134,38 @@ class Sums:
                     self.sets[one.keys[0]].told = one
                 else:
                     self.sets[one.keys[0]] = SumSet(one, register(one.items))
-        self._matrix, self._look = None, 0
+        self._changed()
+        self._look = 0
         begun = [one for one in self.sets.values() if one.told.formed and not one.active and not one.broken]
         return Told(over, begun)
 
     def begin(self, one: SumSet, register: Register) -> None:
         """From now on the sums of this set are filtered."""
         one.sums, one.wished = register(one.told.keys), QUERIES
-        self._matrix = None
+        self._changed()
 
     def end(self, sets: Sequence[SumSet]) -> Integers:
         """Their sums are no longer filtered; the handles that they had."""
         handles = np.concatenate([_NOBODY, *(one.sums for one in sets)])
         for one in sets:
             one.sums = _NOBODY
-        self._matrix = None
+        self._changed()
         return handles
 
     def having(self, handle: int) -> list[SumSet]:
         """The sets that have this item or sum."""
         return [one for one in self.sets.values() if handle in one.handles or handle in one.sums]
 
+    @property
+    def filtered(self) -> bool:
+        """Whether any sums are."""
+        if self._filtered is None:
+            self._filtered = any(one.active for one in self.sets.values())
+        return self._filtered
+
     def touched(self, handles: Integers, known: Flags) -> Integers:
         """The handles of the filtered sums that new values of these items change, where all items have one."""
         matrix = self._made(len(known))
-        if not len(matrix.sums):
-            return _NOBODY
         found = _touched(handles, matrix.item_start, matrix.item_sums, len(matrix.sums))
         return matrix.sums[found[_whole(found, matrix.start, matrix.items, known)]]
 
@@ -192,6 +199,9 @@ class Sums:
     def better(self, one: SumSet) -> str:
         """The form that pays for a set."""
         return one.better(not self._predicts, self._period)
+
+    def _changed(self) -> None:
+        self._matrix = self._filtered = None
 
     def _made(self, size: int) -> _Matrix:
         if self._matrix is None or len(self._matrix.item_start) <= size:

@@ -43,14 +43,15 @@ def overlaps(book: Book, owner: Integers, free: Flags, hidden: Flags, granted: F
     query = np.repeat(np.arange(len(fn)), np.diff(links.query_start))
     plain = (links.query_weights != 0.0) & ~hidden[query] & ~book.items.compound[links.query_items]
     extreme = plain & ((fn[query] == MIN) | (fn[query] == MAX))
-    linear = plain & ((fn[query] == SUM) | (fn[query] == AVG)) & free[links.query_items]
+    linear = plain & ((fn[query] == SUM) | (fn[query] == AVG))
     entries = _Entries(query[linear], links.query_items[linear], links.query_weights[linear])
     group = entries.query * (int(owner[:n].max(initial=0)) + 1) + owner[entries.item]
     _, group, size = np.unique(group, return_inverse=True, return_counts=True)
-    shared = size[group] > 1
+    single = size[group] == 1
     alone = np.full(n, np.inf)
     np.minimum.at(alone, links.query_items[extreme], 2.0 * book.queries.within[query[extreme]])
-    np.minimum.at(alone, entries.item[~shared], granted[entries.item[~shared]])
+    np.minimum.at(alone, entries.item[single], granted[entries.item[single]])
+    shared = free[entries.item] & (np.bincount(group[free[entries.item]], minlength=len(size))[group] > 1)
     return Overlaps(_sets(book, _Entries(*(column[shared] for column in entries)), group[shared]), alone)
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tolerant.filters.aggregation import EVERY
 from tolerant.filters.coordinator import Coordinator
 from tolerant.filters.exchange import Part, Room
+from tolerant.filters.overlaps import Shares
 from tolerant.kernels.versions import version
 from tolerant.queries import Aggregate
 from tolerant.spark.kinds.roll import Roll
@@ -397,28 +398,30 @@ class Forms:
     def _say(self, alone: NDArray[np.float64], lost: Integers, looks: bool) -> None:
         """Say rows to the sources for which sets have changed, or, at a look, shares have moved."""
         names, sources = self._coordinator.item_names(), self._sources.names
-        shares = self._coordinator.shares()
         about: dict[str, list[Any]] = {name: [] for name in self._said}
-        moved: dict[str, bool] = {}
         own: dict[str, list[FormSet]] = {}
-        now: dict[str, list[float]] = {}
         for one in self.sets.values():
-            source = sources[one.source]
-            about.setdefault(source, []).append([one.name, one.phase != OFFERED])
-            own.setdefault(source, []).append(one)
-            now[one.name] = [
-                one.shares[place] if place in one.dropped else shares.of(part) for place, part in enumerate(one.parts)
-            ]
-            moved[source] = moved.get(source, False) or _moved(one.shares, now[one.name])
+            about.setdefault(sources[one.source], []).append([one.name, one.phase != OFFERED])
+            own.setdefault(sources[one.source], []).append(one)
         for item in np.setdiff1d(self._alien(), lost).tolist():
             about.setdefault(sources[self._roll.owner[item]], []).append(str(names[item]))
+        shares = self._coordinator.shares()
         for source, what in about.items():
-            if what != self._said.get(source) or (looks and moved.get(source)):
+            news = what != self._said.get(source)
+            if not (news or looks):
+                continue
+            now = [self._shares(one, shares) for one in own.get(source, [])]
+            if news or any(_moved(one.shares, new) for one, new in zip(own.get(source, []), now, strict=True)):
                 self._said[source] = what
-                for one in own.get(source, []):
-                    one.shares = now[one.name]
+                for one, new in zip(own.get(source, []), now, strict=True):
+                    one.shares = new
                 body = forms_body([self._told(one, alone) for one in own.get(source, [])])
                 self._rows[source] = self._next(), body
+
+    def _shares(self, one: FormSet, shares: Shares) -> list[float]:
+        """How wide each part may be now; of one whose query is no more, as last said."""
+        places = enumerate(one.parts)
+        return [one.shares[place] if place in one.dropped else shares.of(part) for place, part in places]
 
     def _told(self, one: FormSet, alone: NDArray[np.float64]) -> Sums:
         """A set as its source is told of it."""
