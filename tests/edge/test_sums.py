@@ -44,7 +44,22 @@ def grant(item, width, version=1, confirm=False):
 def test_a_row_of_forms_is_read_as_it_was_written():
     rows = compacted([(forms_key("s", 3), 7, forms_body([TOLD])), (forms_key("t", 0), 8, forms_body([]))])
     assert read_forms(rows, "s") == forms(TOLD, version=7, shard=3)
-    assert read_forms(compacted([(forms_key("s", 0), 1, b"no json"), ("x/s", 1, b"[]")]), "s") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"no json",
+        b'["text"]',
+        b"[{}]",
+        forms_body([Sums((Y,), ("a",), ((0, 1),), ((1.0, 1.0),), (1.0,), (None,), True)]),
+        forms_body([Sums((Y,), ("a",), ((0,),), ((1.0, 1.0),), (1.0,), (None,), True)]),
+        forms_body([Sums(("a",), ("a",), ((0,),), ((1.0,),), (1.0,), (None,), True)]),
+        forms_body([Sums((), ("a",), (), (), (), (None,), True)]),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_as_good_as_none(body):
+    assert read_forms(compacted([(forms_key("s", 0), 1, body), ("x/s", 1, b"[]")]), "s") == []
 
 
 def test_sums_that_stand_say_hello_with_the_items_as_soon_as_all_have_a_value():

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tolerant.streams import is_sum
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -65,7 +67,7 @@ def read_forms(batch: pa.RecordBatch, source: str) -> list[Forms]:
 
 
 def _sums(row: dict[str, Any]) -> Sums:
-    return Sums(
+    found = Sums(
         tuple(row["keys"]),
         tuple(row["items"]),
         tuple(map(tuple, row["parts"])),
@@ -74,3 +76,13 @@ def _sums(row: dict[str, Any]) -> Sums:
         tuple(row["alone"]),
         bool(row["formed"]),
     )
+    whole = len(found.keys) == len(found.parts) == len(found.weights) == len(found.shares) > 0
+    whole = whole and len(found.alone) == len(found.items) and all(map(is_sum, found.keys))
+    pairs = zip(found.parts, found.weights, strict=True)
+    if not whole or not all(len(part) == len(weights) > 0 and _inside(part, found.items) for part, weights in pairs):
+        raise ValueError("not a set of sums")
+    return found
+
+
+def _inside(part: tuple[int, ...], items: tuple[str, ...]) -> bool:
+    return 0 <= min(part) <= max(part) < len(items)
