@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from tolerant.testing import Faults
 from tolerant.testing.bold import BoldShard, BoldSource
 
 # -- the pipeline's side ----------------------------------------------------------------------------------------------
@@ -17,6 +20,8 @@ class _Careless(BoldShard):
 
 class SwapsBeforeItIsConfirmed(_Careless):
     """A sum takes its items' places as soon as it is there, whatever its width is known to be."""
+
+    weather = Faults(statement=0.1, source_crash=0.0, lost_grant=0.3)
 
     def spoil(self, engine):
         engine.forms._fits = lambda one: True
@@ -39,6 +44,8 @@ class CountsSumsAsItems(_Careless):
 
 class LetsSumsOutliveTheirItems(_Careless):
     """When an item goes, its sum stays in its place."""
+
+    weather = replace(Faults.none(), statement=0.1, churn=0.02)
 
     def spoil(self, engine):
         engine.forms.departing = lambda items: None

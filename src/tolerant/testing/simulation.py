@@ -96,8 +96,10 @@ class _Simulation:
         self._period = stream.options.boundary
         self.world = World(seed, stream, faults, start=1000 * self._period)
         hosts = [f"h{number}" for number in range(self.world.random.randint(2, 3))]
+        # A source that may filter sums has something to add up.
+        least = 2 if isinstance(sources, type) and issubclass(sources, BoldSource) else 1
         self.sources = [
-            SimulatedSource(self.world, host, _KINDS[: self.world.random.randint(1, 3)], sources) for host in hosts
+            SimulatedSource(self.world, host, _KINDS[: self.world.random.randint(least, 3)], sources) for host in hosts
         ]
         Administrator(self.world, _KINDS, hosts)
         if seed % _COMMON_CLOCK == 0:
