@@ -52,7 +52,7 @@ def overlaps(book: Book, owner: Integers, free: Flags, hidden: Flags, granted: F
     np.minimum.at(alone, links.query_items[extreme], 2.0 * book.queries.within[query[extreme]])
     np.minimum.at(alone, entries.item[single], granted[entries.item[single]])
     shared = free[entries.item] & (np.bincount(group[free[entries.item]], minlength=len(size))[group] > 1)
-    return Overlaps(_sets(book, _Entries(*(column[shared] for column in entries)), group[shared]), alone)
+    return Overlaps(_sets(book, _Entries._make(column[shared] for column in entries), group[shared]), alone)
 
 
 def _sets(book: Book, entries: _Entries, group: Integers) -> list[list[Part]]:
