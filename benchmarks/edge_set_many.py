@@ -14,9 +14,10 @@ from side_by_side import Figure, arguments, compare, report
 from tolerant.edge import Source
 from tolerant.kernels.versions import version
 from tolerant.sql import CreateStream, encode
-from tolerant.streams import Column, Stream
+from tolerant.streams import Column, Stream, sum_key
 from tolerant.transport import MemoryLog
-from tolerant.transport.rows import STATEMENTS, Grant, grants_batch
+from tolerant.transport.forms import Sums, forms_body, forms_key
+from tolerant.transport.rows import STATEMENTS, Grant, compacted, grants_batch
 
 
 def main() -> None:
@@ -43,25 +44,46 @@ def main() -> None:
             "calls of 100 values",
             {"set_many": lambda: [source.set_many(small, values[0][:100]) for _ in range(items // 100)]},
         )
+    with Source("traffic", prepared(keys, summed=1_000), name="bench") as source:
+        handles = source.register(keys)
+        source.set_many(handles, np.zeros(items))
+        summed = compare(
+            "the same, in sums of a thousand that are filtered too",
+            {"set_many": lambda: [source.set_many(handles, row) for row in values]},
+        )
+        summed_narrow = compare(
+            "calls of 100 values, in such sums",
+            {"set_many": lambda: [source.set_many(small, values[0][:100]) for _ in range(items // 100)]},
+        )
     work = items * calls
     print(comparison.text(work, "values"))
     speeds = {timing.name: work / timing.best for timing in comparison.timings[:2]}
     figures = [
         *(Figure(f"values a second, {name}", s, "1/s", "≥ 1,000,000", s >= 1e6) for name, s in speeds.items()),
         Figure("values a second, 100 a call", items / narrow.timings[0].best, "1/s"),
+        Figure("values a second, in sums of a thousand", work / summed.timings[0].best, "1/s"),
+        Figure("values a second, 100 a call, in such sums", items / summed_narrow.timings[0].best, "1/s"),
         Figure("handles over dictionary", comparison.ratio("set_many, handles", "dictionary"), "×"),
     ]
     sys.exit(not report("edge-set-many", {"items": items, "calls": calls}, figures))
 
 
-def prepared(keys: list[tuple[str, str]]) -> MemoryLog:
-    """A log with the stream and a filter of width 2 for every item."""
+def prepared(keys: list[tuple[str, str]], summed: int = 0) -> MemoryLog:
+    """A log with the stream and a filter of width 2 for every item; `summed`: and one for the sum of so many each."""
     columns = (Column("host", "STRING"), Column("kind", "STRING"), Column("rate", "DOUBLE"))
     body = encode(CreateStream(Stream("traffic", columns, ("host", "kind"))))
     log = MemoryLog()
     row = {"kind": "stream", "key": "traffic", "request": "", "text": "", "body": body}
     log.append("queries", pa.RecordBatch.from_pylist([row], STATEMENTS))
+    told: list[Sums] = []
     grants = [Grant(f'["{host}","{kind}"]', 2.0, 0.0, 1, version(1, 1), False) for host, kind in keys]
+    names = [grant.item for grant in grants]
+    for first in range(0, len(keys) if summed else 0, summed or 1):
+        own = tuple(names[first : first + summed])
+        y, places, nothing = sum_key(0, first + 1), tuple(range(len(own))), (None,) * len(own)
+        told.append(Sums((y,), own, (places,), ((1.0,) * len(own),), (1e9,), nothing, formed=True))
+        grants.append(Grant(y, 1e9, 0.0, 1, version(1, 1), False))
+    log.append("forms.traffic", compacted([(forms_key("bench", 0), 1, forms_body(told))]))
     log.append("grants.traffic", grants_batch(grants))
     return log
 

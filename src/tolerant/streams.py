@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -118,6 +119,36 @@ def key_text(parts: tuple[KeyPart, ...]) -> str:
         part = parts[0]
         return part if isinstance(part, str) else json.dumps(part)
     return json.dumps(list(parts), separators=(",", ":"), ensure_ascii=False)
+
+
+_SUM = "\x1f"  # no item's key begins so: a key column's text must not
+_SUM_KEY = re.compile(_SUM + r"(\d{1,6})/(\d{1,20})")
+
+
+def sum_key(shard: int, number: int) -> str:
+    """The key under which a source sends a sum of items; `number`: never the same again.
+
+    >>> is_sum(sum_key(0, 7)), is_sum("web-1")
+    (True, False)
+    """
+    return f"{_SUM}{shard}/{number}"
+
+
+def is_sum(text: str) -> bool:
+    """Whether a key stands for a sum of items rather than an item."""
+    return text.startswith(_SUM)
+
+
+def shard_of_sum(text: str) -> int:
+    """The shard of the pipeline that reckons with a sum.
+
+    Raises:
+        ValueError: the text is not the key of a sum.
+    """
+    found = _SUM_KEY.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not the key of a sum")
+    return int(found[1])
 
 
 def key_parts(text: str, types: tuple[str, ...]) -> tuple[KeyPart, ...]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tolerant.spark.source import entries_batch
 from tolerant.spark.splitter import Split, shard_of, split
-from tolerant.streams import Column, Stream, StreamOptions, key_text
+from tolerant.streams import Column, Stream, StreamOptions, key_text, sum_key
 from tolerant.transport import rows
 from tolerant.transport.log import Entry
 
@@ -104,3 +104,14 @@ def test_an_empty_batch_goes_through(shards: int) -> None:
     of = stream(shards)
     (out,) = Split(of)(iter([entries_batch([])]))
     assert out.num_rows == 0
+
+
+def test_a_sum_goes_to_the_shard_that_asked_for_it() -> None:
+    of = stream(3)
+    whole = batch(["update", "wish", "update"], [sum_key(2, 5), sum_key(2, 5), sum_key(1, 9)], ["x", "x", "x"])
+    parts = {shard: rows.unpack(payload).to_pylist() for shard, payload in split(rows.pack(whole), of)}
+    assert {shard: [row["kind"] for row in part] for shard, part in parts.items()} == {
+        0: ["beat"],
+        1: ["update"],
+        2: ["update", "wish"],
+    }

@@ -33,7 +33,9 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class Share:
-    """An item's part of a query's tolerance; `width` is that of its filter, None where it has none."""
+    """The part of a query's tolerance that an item has, or a sum of items that its source sends in their place; `width`
+    is that of its filter, None where it has none.
+    """
 
     item: str
     group: str
@@ -117,7 +119,7 @@ def explained(log: Log, name: str) -> Explanation | PolledExplanation | NetworkE
         raise CommandError(f"no pipeline has said anything about stream {stream.name} yet; is `tolerant run` running?")
     if stream.polled:
         return explain_polled(name, stream, select, figures)
-    shares = sorted(_shares(figures, stream, select), key=lambda share: (-share.updates_per_second, share.item))
+    shares = sorted(_shares(figures, stream, name, select), key=lambda share: (-share.updates_per_second, share.item))
     return Explanation(
         query=name,
         stream=stream.name,
@@ -155,9 +157,24 @@ def _find(catalogue: Catalogue, name: str) -> tuple[Stream, AggregateSelect]:
     return catalogue.streams[query.select.stream], query.select
 
 
-def _shares(figures: StreamFigures, stream: Stream, select: AggregateSelect) -> list[Share]:
-    items = figures.items
+def _shares(figures: StreamFigures, stream: Stream, name: str, select: AggregateSelect) -> list[Share]:
+    """The parts of a query: sums that sources send, and the items that are in none."""
+    items, sums = figures.items, [one for one in figures.sums if one.query == name]
+    folded = {(one.group, item) for one in sums for item in one.items}
     return [
+        Share(
+            item=f"sum of {len(one.items)} items at {one.source}",
+            group=one.group,
+            weight=1.0,
+            width=one.width if math.isfinite(one.width) else None,
+            updates_per_second=one.updates_per_second,
+            burden=one.burden,
+            source=one.source,
+            stale=one.stale,
+            elsewhere=one.elsewhere,
+        )
+        for one in sums
+    ] + [
         Share(
             item=items.key[index],
             group=group,
@@ -171,6 +188,7 @@ def _shares(figures: StreamFigures, stream: Stream, select: AggregateSelect) -> 
         )
         for group, weights in members(select, Keys(stream, items.key)).items()
         for index, weight in weights.items()
+        if (group, items.key[index]) not in folded
     ]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,10 @@ from tolerant.sql.naming import named_items
 from tolerant.streams import SECOND
 from tolerant.transport import Log, rows
 
-MESSAGES = {"updates": "update", "grants": "grants", "acks": "ack", "hellos": "hello", "beats": "beat", "gone": "gone"}
+MESSAGES = {
+    "updates": "update", "grants": "grants", "acks": "ack", "hellos": "hello", "beats": "beat", "gone": "gone",
+    "forms": "forms", "wishes": "wish",
+}  # fmt: skip
 """The kinds of rows on the wire that count as messages, and what the summaries call them."""
 
 
@@ -44,18 +47,34 @@ class Items:
 
 
 @dataclass(frozen=True)
+class SumFigures:
+    """A sum that a source sends in place of its items in a query."""
+
+    query: str
+    group: str
+    items: tuple[str, ...]
+    source: str
+    width: float
+    updates_per_second: float
+    burden: float
+    stale: bool
+    elsewhere: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class StreamFigures:
     """A stream's summaries, one a shard, and its items."""
 
     stream: str
     summaries: tuple[Mapping[str, Any], ...]
     items: Items
+    sums: tuple[SumFigures, ...] = ()
     pulled: pa.RecordBatch | None = None
     """Of a polled stream: its items, with the columns that `spark.kinds.polled_saying` gives them."""
 
     def total(self, name: str) -> int:
         """A count, over all shards."""
-        return int(sum(summary[name] for summary in self.summaries))
+        return int(sum(summary.get(name, 0) for summary in self.summaries))
 
     @property
     def messages(self) -> dict[str, int]:
@@ -102,7 +121,7 @@ def stream_figures(log: Log, stream: str) -> StreamFigures | None:
     if not summaries:
         return None
     pulled = held.get("polled/0")
-    return StreamFigures(stream, summaries, _items(held), None if pulled is None else rows.unpack(pulled))
+    return StreamFigures(stream, summaries, _items(held), _sums(held), None if pulled is None else rows.unpack(pulled))
 
 
 def table_figures(log: Log, table: str) -> dict[str, Any] | None:
@@ -130,10 +149,11 @@ def streams_with_figures(log: Log) -> list[str]:
     return [topic.removeprefix(prefix) for topic in log.topics() if topic.startswith(prefix)]
 
 
-def messages(items: Items, chosen: NDArray[np.bool_], tick: int) -> Messages:
-    """The figures of the chosen items of a stream with this tick, microseconds."""
+def messages(items: Items, chosen: NDArray[np.bool_], sums: Iterable[SumFigures], tick: int) -> Messages:
+    """The figures of the chosen items, and of these sums of items, of a stream with this tick, microseconds."""
     count = int(chosen.sum())
-    return Messages(count, float(items.updates_per_second[chosen].sum()), count * SECOND / tick)
+    sent = float(items.updates_per_second[chosen].sum()) + sum(one.updates_per_second for one in sums)
+    return Messages(count, sent, count * SECOND / tick)
 
 
 def pull_figures(pulled: pa.RecordBatch | None, tick: int) -> Messages:
@@ -162,11 +182,21 @@ def query_messages(log: Log, query: str) -> Messages | None:
     chosen = np.zeros(len(figures.items), bool)
     for weights in members(found.select, Keys(stream, figures.items.key)).values():
         chosen[list(weights)] = True
-    return messages(figures.items, chosen, stream.options.tick)
+    sums = [one for one in figures.sums if one.query == query]
+    return messages(figures.items, chosen, sums, stream.options.tick)
 
 
 def _of_query(pulled: pa.RecordBatch | None, items: list[str]) -> pa.RecordBatch | None:
     return None if pulled is None else pulled.filter(pc.is_in(pulled.column("key"), value_set=pa.array(items)))
+
+
+def _sums(held: Mapping[str, bytes]) -> tuple[SumFigures, ...]:
+    batches = [rows.unpack(body) for key, body in sorted(held.items()) if key.startswith("sums/")]
+    names = [field.name for field in fields(SumFigures)]
+    found = [row for batch in batches for row in batch.select(names).to_pylist()]
+    return tuple(
+        SumFigures(**{**row, "items": tuple(row["items"]), "elsewhere": tuple(row["elsewhere"])}) for row in found
+    )
 
 
 def _items(held: Mapping[str, bytes]) -> Items:

@@ -117,7 +117,7 @@ def _rates(figures: StreamFigures, stream: Stream | None) -> Messages:
     tick = stream.options.tick if stream else SECOND
     if figures.pulled is not None:
         return pull_figures(figures.pulled, tick)
-    return messages(figures.items, np.ones(len(figures.items), bool), tick)
+    return messages(figures.items, np.ones(len(figures.items), bool), figures.sums, tick)
 
 
 def _show(console: Console, figures: StreamFigures, stream: Stream | None) -> None:

@@ -150,7 +150,9 @@ class _Stage:
 
     def _count(self) -> None:
         summary, moment = self._summary, self._moment
-        moment.messages = sum(summary[kind] for kind in ("update", "hello", "beat", "ack", "gone", "grants"))
+        moment.messages = sum(
+            summary[kind] for kind in ("update", "hello", "beat", "ack", "gone", "wish", "grants", "forms")
+        )
         horizon = summary["horizon"]
         self._samples.append((horizon, moment.messages))
         ticks = min(max((horizon - BEGIN) // TICK, 0), self._shape.ticks - 1)

@@ -9,6 +9,7 @@ Time is passed in, rows come out of `drain`. What the rest of the system relies 
   are centres that move: at every multiple of the tick, before anything else is stamped with it.
 - The newest version of a grant counts, from its arrival but not before its `since`; older ones are ignored.
 - A leave is over as soon as its item sends a row.
+- A sum of items that is filtered (`sums`) has the values of its items at every stamp, and is gone when one of them is.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from numpy.typing import NDArray
 
 from tolerant.edge.bank import FilterBank, FilterState
 from tolerant.edge.outbox import Outbox
+from tolerant.edge.sums import Sums, SumSet
+from tolerant.filters.forms import ITEMS, QUERIES
 from tolerant.kernels.decay import boundaries_passed
-from tolerant.streams import StreamOptions
+from tolerant.streams import StreamOptions, is_sum
+from tolerant.transport.forms import Forms
 from tolerant.transport.rows import NO_TIME, Grant
 
 _NOBODY = np.array([-1])
@@ -59,6 +63,7 @@ class SourceCore:
         self._keys: list[str] = []
         self._handles: dict[str, int] = {}
         self._outbox = Outbox(source, epoch)
+        self._sums = Sums(options.policy == "predictive", options.period)
         self._newest: dict[str, Grant] = {}  # of every item of the stream, known here or not
         self._pending: dict[int, Grant] = {}  # newest, but its `since` has not come
         self._through = NO_TIME
@@ -86,25 +91,40 @@ class SourceCore:
             ValueError: a handle is unknown, or a value not a finite number; nothing of the call was taken.
         """
         self._check(handles, values)
+        sums, totals, lost = self._sums_of(handles, values)
+        if len(sums):
+            handles, values = np.append(handles, sums), np.append(values, totals)
         at = self._stamp(now, handles, values)
+        self._take(handles, values, at)
+        self._end(lost, at)
+        self._judge(at)
+        return at
+
+    def _take(self, handles: NDArray[np.int64], values: NDArray[np.float64], at: int) -> None:
         passed = self._bank.offer(handles, values)
         if len(passed):
             known = self._bank.known[passed]
             self._begin(passed[~known], at)
             self._send("update", passed[known], at)
-        return at
 
     def remove(self, handle: int, now: int) -> int:
         """The item exists no more; the stamp of that. Its handle stays good: a new value makes it exist again."""
         if not 0 <= handle < self._bank.size or not self._bank.known[handle]:
             raise ValueError("an item can be removed only while it has a value")
         at = self._stamp(now)
-        self._bank.level[handle], self._bank.slope[handle] = self._bank.last[handle], 0.0  # the last that it was
-        self._send("gone", np.array([handle]), at)
-        self._bank.forget(handle)
-        self._pending.pop(handle, None)
-        self._count -= 1
+        self._end(self._sums.having(handle), at)
+        self._go(np.array([handle]), at)
         return at
+
+    def _go(self, handles: NDArray[np.int64], at: int) -> None:
+        """Items exist no more."""
+        bank = self._bank
+        bank.level[handles], bank.slope[handles] = bank.last[handles], 0.0  # the last that they were
+        self._send("gone", handles, at)
+        for handle in handles.tolist():
+            bank.forget(handle)
+            self._pending.pop(handle, None)
+        self._count -= len(handles)
 
     def nearest(self, now: int) -> int:
         """`now`, or the tick it is just after, where that has not passed here: predicted centres move at ticks, so
@@ -123,6 +143,7 @@ class SourceCore:
         if now <= self.clock:
             return
         self._reach(now)
+        self._judge(now)
         if self._count and now - self._said >= self._beat_after:
             self._outbox.add("beat", _NOBODY, now, np.zeros(1), np.zeros(1, np.int64))
             self._said = now
@@ -134,6 +155,8 @@ class SourceCore:
             newest = self._newest.get(grant.item)
             if newest is not None and grant.version < newest.version:
                 continue
+            if is_sum(grant.item) and grant.item not in self._handles:
+                continue  # another source's; there is no end of them
             self._newest[grant.item] = grant
             handle = self._handles.get(grant.item)
             if handle is not None and self._bank.known[handle]:
@@ -142,6 +165,18 @@ class SourceCore:
             at = self._stamp(now)
             self._enforce({h: g for h, g in fresh.items() if g.since <= at}, at)
             self._pending.update({h: g for h, g in fresh.items() if g.since > at})
+
+    def form(self, rows: Iterable[Forms], now: int) -> None:
+        """Learn which sums may be filtered instead of items; rows arrive as grants do, and before them at a start."""
+        told = self._sums.tell(rows, self.register)
+        over = [one for one in told.over if one.active]
+        if over:
+            self._end(over, self._stamp(now))
+        for one in told.begun:
+            self._sums.begin(one, self.register)
+        if any(self._bank.known[one.handles].all() for one in told.begun):
+            at = self._stamp(now)
+            self._start(told.begun, at)
 
     def due(self) -> int | None:
         """The time at which `advance` has to be called at the latest; None: there is nothing to wait for."""
@@ -178,12 +213,73 @@ class SourceCore:
 
     def items(self) -> list[str]:
         """The keys of all items that have a value now."""
-        return [self._keys[handle] for handle in np.flatnonzero(self._bank.known[: self._bank.size]).tolist()]
+        known = (self._keys[handle] for handle in np.flatnonzero(self._bank.known[: self._bank.size]).tolist())
+        return [key for key in known if not is_sum(key)]
+
+    def sums(self) -> dict[str, dict[str, float]]:
+        """The sums that are filtered now: key → the weight of each item."""
+        found = {}
+        for one in self._sums.sets.values():
+            for key, handle, part, weights in zip(
+                one.told.keys, one.sums.tolist(), one.told.parts, one.told.weights, strict=False
+            ):
+                if self._bank.known[handle]:
+                    found[key] = {one.told.items[k]: weight for k, weight in zip(part, weights, strict=True)}
+        return found
 
     def filter_of(self, key: str) -> FilterState | None:
         """The filter of an item as it stands at `clock`; None while it has no value."""
         handle = self._handles.get(key)
         return None if handle is None else self._bank.state(handle)
+
+    # -- sums ---------------------------------------------------------------------------------------------------
+
+    def _sums_of(
+        self, handles: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], list[SumSet]]:
+        """The sums that these values change, what they come to, and those that are too large for any number."""
+        if not self._sums.filtered:
+            return handles[:0], values[:0], []
+        bank = self._bank
+        known, before = bank.known[handles], bank.last[handles]
+        bank.known[handles], bank.last[handles] = True, values
+        sums = self._sums.touched(handles, bank.known)
+        totals = self._sums.values(sums, bank.last) if len(sums) else values[:0]
+        bank.known[handles], bank.last[handles] = known, before
+        fine = np.isfinite(totals)
+        lost = [] if fine.all() else [one for sum_ in sums[~fine].tolist() for one in self._sums.having(sum_)]
+        return sums[fine], totals[fine], lost
+
+    def _start(self, sets: Iterable[SumSet], at: int) -> None:
+        """Filter the sums of these sets from now on."""
+        items = np.concatenate([np.zeros(0, np.int64), *(one.handles for one in sets)])
+        known = items[self._bank.known[items]]
+        sums, totals, lost = self._sums_of(known, self._bank.last[known])
+        self._take(sums, totals, at)
+        self._end(lost, at)
+
+    def _end(self, sets: Sequence[SumSet], at: int) -> None:
+        """The sums of these sets are no more, for good."""
+        if not sets:
+            return
+        for one in sets:
+            one.broken = True
+        handles = np.unique(self._sums.end(sets))
+        self._go(handles[self._bank.known[handles]], at)
+
+    def _judge(self, at: int) -> None:
+        """Go over to sums where they have become cheaper, and ask to go back where items have."""
+        if not self._sums.sets or not self._count:
+            return
+        for one, form in self._sums.judge(self._passed):
+            if form == QUERIES and not one.active and self._bank.known[one.handles].all():
+                self._sums.begin(one, self.register)
+                self._start([one], at)
+            elif one.active and self._bank.known[one.sums].all() and (form == ITEMS or one.wished == ITEMS):
+                one.wished = form
+                wish = np.full(1, float(form == QUERIES))
+                self._outbox.add("wish", one.sums[:1], at, wish, self._bank.version[one.sums[:1]])
+                self._said = at
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -216,6 +312,8 @@ class SourceCore:
         if self.clock == NO_TIME:
             self._passed, self._said = boundaries_passed(at, self._period), at
             self._bank.tick = at // self._tick
+        if self._sums.sets:
+            self._sums.pass_tick(at // self._tick, self._bank.last, self._bank.known)
         if self._bank.forecasts and self._count:
             while (moment := (self._bank.tick + 1) * self._tick) <= at:
                 self._pass_boundaries(moment)

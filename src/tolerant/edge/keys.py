@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from tolerant.streams import KeyPart, Stream, key_parts, key_text
+from tolerant.streams import KeyPart, Stream, is_sum, key_parts, key_text
 
 ItemKey: TypeAlias = KeyPart | tuple[KeyPart, ...]
 """An item: the values of its stream's key columns (of a single column the value itself does), or its key text."""
@@ -20,7 +20,7 @@ def item_text(item: object, stream: Stream) -> str:
     types = stream.key_types
     if isinstance(item, str):
         if types == ("STRING",):
-            return item
+            return _own(item)
         try:
             item = key_parts(item, types)
         except ValueError:
@@ -32,7 +32,14 @@ def item_text(item: object, stream: Stream) -> str:
     for part, column, kind in zip(item, stream.key, types, strict=True):
         if not _fits(part, kind):
             raise ValueError(f"column {column!r} of item {item!r} must be {kind}, got {type(part).__name__}")
-    return key_text(item)
+    return _own(key_text(item))
+
+
+def _own(text: str) -> str:
+    """The text, if it is not one of those that are kept for sums of items."""
+    if is_sum(text):
+        raise ValueError(f"item {text!r} must not begin with the character U+001F, which sums of items have")
+    return text
 
 
 def item_of_name(name: str, stream: Stream) -> str:

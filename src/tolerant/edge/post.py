@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,8 +14,16 @@ from tolerant.edge.carrier import Trouble
 from tolerant.edge.core import SourceCore
 from tolerant.streams import Stream
 from tolerant.transport import Fenced, Log, LogError
+from tolerant.transport.forms import Forms, read_forms
 from tolerant.transport.log import EPOCHS, START
 from tolerant.transport.rows import Grant, read_grants, unpack
+
+
+class News(NamedTuple):
+    """What the pipeline has said to a source."""
+
+    forms: list[Forms]
+    grants: list[Grant]
 
 
 class SourcePost:
@@ -41,12 +50,14 @@ class SourcePost:
         return len(self._core) + (self._unsent.num_rows if self._unsent is not None else 0)
 
     def exchange(self) -> bool:
-        """See `Post.exchange`; also takes the grants that are new."""
+        """See `Post.exchange`; also takes the forms and grants that are new."""
         try:
             self._check_epoch()
-            grants = self.receive()
+            news = self.receive()
             with self._lock:
-                self._core.grant(grants, self._clock())
+                now = self._clock()
+                self._core.form(news.forms, now)
+                self._core.grant(news.grants, now)
                 if self._unsent is None:
                     self._unsent = self._core.drain()
             if self._unsent is not None:
@@ -61,16 +72,21 @@ class SourcePost:
         self.trouble = None
         return True
 
-    def receive(self) -> list[Grant]:
-        """The grants that are new since the last call; a network's are for its aggregators."""
+    def receive(self) -> News:
+        """What is new since the last call; a network's grants are for its aggregators."""
+        news = News([], [])
         if not self._granted:
-            return []
-        grants: list[Grant] = []
-        for entry in self._log.read(f"grants.{self._stream}", self._position):
+            return news
+        forms = f"forms.{self._stream}"
+        for entry in self._log.read((f"grants.{self._stream}", forms), self._position):
             batch = unpack(entry.payload)
-            grants += read_grants(batch.filter(pc.is_valid(batch.column("body"))))
+            batch = batch.filter(pc.is_valid(batch.column("body")))
+            if entry.topic == forms:
+                news.forms.extend(read_forms(batch, self._core.source))
+            else:
+                news.grants.extend(read_grants(batch))
             self._position = entry.position
-        return grants
+        return news
 
     def _check_epoch(self) -> None:
         newest = self._log.latest(EPOCHS, f"source/{self._stream}/{self._core.source}")

@@ -55,7 +55,9 @@ class Source:
             self._clock = clock or wall_clock
             post = SourcePost(self._core, self._log, self.stream, self._lock, self._clock)
             # To the end of the topic, before the first hello.
-            self._core.grant(post.receive(), now=0)
+            news = post.receive()
+            self._core.form(news.forms, now=0)
+            self._core.grant(news.grants, now=0)
         except BaseException:
             self._let_go()
             raise

@@ -17,7 +17,7 @@ from tolerant.filters.rows import Terms, rows_of
 ITEMS, QUERIES = "items", "queries"
 """The two forms: a filter an item, a filter a query."""
 
-_EVERY = 50
+EVERY = 50
 """Periods between two looks at which form is the cheaper one."""
 _SAVES = 0.2
 """Of the present form's cost: what the other has to save before it takes over."""
@@ -82,7 +82,7 @@ class FormChoice:
         self.form = cheaper_form(form, 0.0, 0.0)
         self._weights = {query: dict(row) for query, row in weights.items()}
         self._within = dict(within)
-        self._ticks, self._look = 0, _EVERY * int(period)
+        self._ticks, self._look = 0, EVERY * int(period)
         self._squares = dict.fromkeys((item for row in self._weights.values() for item in row), 0.0)
         _check(self._squares, self._weights, self._within)
 

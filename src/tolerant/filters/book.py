@@ -41,6 +41,7 @@ class Book:
         self.query_index: dict[str, int] = {}
         self._free_items: list[int] = []
         self._free_queries: list[int] = []
+        self._compounds: set[int] = set()
         self._links: Links | None = None
         self._rows: Rows | None = None
 
@@ -80,6 +81,7 @@ class Book:
                 if member is not None:
                     member.weights.pop(item, None)
             reset(self.items, item)
+        self._compounds.difference_update(items.tolist())
         self.changed()
 
     def release(self, items: Integers) -> None:
@@ -131,6 +133,18 @@ class Book:
         assert member is not None
         return member
 
+    def counted(self, member: Member) -> int:
+        """How many items a query has, sums that stand for some of them left out."""
+        if not self._compounds:
+            return len(member.weights)
+        return len(member.weights) - sum(item in self._compounds for item in member.weights)
+
+    def mark_compound(self, items: Integers) -> None:
+        """These are sums of other items."""
+        self.items.compound[items] = True
+        self._compounds.update(items.tolist())
+        self.changed()
+
     def changed(self) -> None:
         """Forget what was made from the membership."""
         self._links = None
@@ -150,7 +164,8 @@ class Book:
         """The rows Σ a·W ≤ β of `specs/1-filters.md` §2.2."""
         if self._rows is None:
             alive = [member for member in self.members if member is not None]
-            rows = rows_of([(m.fn, *_arrays(m), m.within) for m in alive], self.size)
+            terms = [(m.fn, *_arrays(m), m.within) for m in alive]
+            rows = rows_of(terms, self.size, [self.counted(member) for member in alive])
             pads = self.items.pad[: self.size]
             self._rows = replace(rows, beta=rows.beta - rows.used(pads)) if pads.any() else rows
         return self._rows
@@ -182,6 +197,7 @@ class Book:
             own = dict(zip(items[span].tolist(), weights[span].tolist(), strict=True))
             self.members.append(None if head is None else Member(head[0], head[1], head[2], own))
         self.query_index = {m.name: query for query, m in enumerate(self.members) if m is not None}
+        self._compounds = set(np.flatnonzero(self.items.compound).tolist())
         self.changed()
 
 

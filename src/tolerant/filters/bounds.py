@@ -269,13 +269,13 @@ def _move_extreme(
 def rescan(asked: Integers, tick: int, items: Items, queries: Queries, links: Links) -> None:
     """Make the sums and extremes of these queries anew, and count their stale members."""
     for query in asked:
-        stale, seen = 0, 0
+        stale, seen, size = 0, 0, 0
         for position in range(links.query_start[query], links.query_start[query + 1]):
             item = links.query_items[position]
             stale += int(items.stale[item] and links.query_weights[position] != 0.0)
             seen += int(items.seen[item])
+            size += int(not items.compound[item])
         queries.stale[query] = stale
-        size = links.query_start[query + 1] - links.query_start[query]
         queries.members[query] = seen if queries.fn[query] == COUNT else size
         _scan(query, tick, items, queries, links)
 

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.filters import applying, bounds
+from tolerant.filters import applying, bounds, exchange
 from tolerant.filters.asking import sides, to_ask
 from tolerant.filters.book import Book
+from tolerant.filters.exchange import Part, Room
 from tolerant.filters.growth import boundary as grow
 from tolerant.filters.growth import check_share
 from tolerant.filters.ledger import Ledger
+from tolerant.filters.overlaps import Overlaps, Shares, overlaps
 from tolerant.filters.planner import Planner
 from tolerant.filters.shares import fitted, start_widths
 from tolerant.filters.state import Decided, Flags, Floats, Integers, Said
@@ -457,6 +459,69 @@ class Coordinator:
         self._book.dismiss(items)
         return self._reallocate(at, joining=False)
 
+    def edit(
+        self,
+        *,
+        fold: Iterable[Part] = (),
+        unfold: Iterable[Part] = (),
+        add: Iterable[Aggregate] = (),
+        drop: Iterable[str] = (),
+    ) -> None:
+        """Let sums stand for items, or no more, and queries begin and end; widths follow with what is called next,
+        `exchange` or `dismiss`.
+        """
+        for name in drop:
+            self._require(name)
+            self._book.close(name)
+        for part in unfold:
+            exchange.unfold(self._book, part)
+        for part in fold:
+            exchange.fold(self._book, part)
+        for query in add:
+            self._open(query)
+
+    def exchange(
+        self,
+        at: int,
+        *,
+        fold: Iterable[Part] = (),
+        unfold: Iterable[Part] = (),
+        add: Iterable[Aggregate] = (),
+        drop: Iterable[str] = (),
+    ) -> dict[str, float]:
+        """`edit` in one transaction; the widths that change now. See `room` for when that unsettles nothing."""
+        self.reach(at)
+        self.edit(fold=fold, unfold=unfold, add=add, drop=drop)
+        return self._reallocate(at, joining=False)
+
+    def room(self, part: Part) -> Room:
+        """How much of its query's row a part can have now."""
+        return exchange.room(self._book, part)
+
+    def stands(self, part: Part) -> bool:
+        """Whether the query of a part has its items, with its weights."""
+        return exchange.stands(self._book, part)
+
+    def overlaps(self, owner: Integers, free: Flags, hidden: Flags) -> Overlaps:
+        """The parts of queries that sums could stand for, over items that are free to; see `overlaps.overlaps`."""
+        return overlaps(self._book, owner, free, hidden, self.ledger.granted())
+
+    def shares(self) -> Shares:
+        """How wide such parts may be, as things stand."""
+        return Shares(self._book, self.ledger.granted())
+
+    def stale(self, items: Integers) -> Flags:
+        """Which of these items are stale."""
+        return self._book.items.stale[items]
+
+    def compounds(self) -> Flags:
+        """Which item indices are sums of others."""
+        return self._book.items.compound[: self._book.size]
+
+    def mark_compound(self, items: Integers) -> None:
+        """These items are sums of others, which averages do not count."""
+        self._book.mark_compound(items)
+
     def release(self, items: Integers) -> None:
         """Let the indices of dismissed items be used by others."""
         self._book.release(items)
@@ -497,8 +562,9 @@ class Coordinator:
         book.items.pending[:] = 0.0
         rows, before = book.rows(), self.ledger.granted()
         newcomers = np.isinf(before) & ~rows.unqueried
-        averages = np.array([member.fn == "avg" for member in book.members if member is not None], np.bool_)
-        start = start_widths(rows, newcomers, joining, averages[rows.query])
+        alive = [member for member in book.members if member is not None]
+        divisors = np.array([book.counted(one) if one.fn == "avg" else 0 for one in alive], np.int64)
+        start = start_widths(rows, newcomers, joining, divisors[rows.query])
         after = np.where(newcomers, start, before)
         after[rows.fixed] = rows.caps[rows.fixed]
         if self.policy == "exact":

@@ -132,11 +132,15 @@ class Rows:
         return np.add.reduceat(per_entry, self.indptr[:-1]) if len(self) else np.zeros(0)
 
 
-def rows_of(queries: Sequence[Terms | tuple[str, Integers, Floats, float]], n_items: int) -> Rows:
+def rows_of(
+    queries: Sequence[Terms | tuple[str, Integers, Floats, float]],
+    n_items: int,
+    divisors: Sequence[int] | None = None,
+) -> Rows:
     """The rows of `queries` over items 0…n_items − 1.
 
     One row for a sum or avg, one per item for a min or max, none for a count. An item of weight 0 counts in the n
-    of an avg and is in no row.
+    of an avg and is in no row. `divisors`: that n, for each query; default: the number of its items.
 
     >>> net = Terms("avg", np.array([0, 1]), np.array([1.0, -2.0]), 3.0)
     >>> top = Terms("max", np.array([0]), np.array([1.0]), 5.0)
@@ -155,9 +159,10 @@ def rows_of(queries: Sequence[Terms | tuple[str, Integers, Floats, float]], n_it
     items, a, query = items[kept], a[kept], query[kept]
     single = np.array([one.fn in ("min", "max") for one in terms], np.bool_)[query]
     first = np.flatnonzero(single | (np.diff(query, prepend=-1) > 0))
-    members = np.array([len(one.items) if one.fn == "avg" else 1 for one in terms], np.float64)
+    averages = np.array([one.fn == "avg" for one in terms], np.bool_)
+    share = np.where(averages, sizes if divisors is None else divisors, 1).astype(np.float64)
     with np.errstate(over="ignore"):
-        beta = np.minimum(2.0 * np.array([one.within for one in terms], np.float64) * members, WIDEST)
+        beta = np.minimum(2.0 * np.array([one.within for one in terms], np.float64) * share, WIDEST)
     return Rows(n_items, np.append(first, len(items)), items, a, beta[query[first]], query[first])
 
 

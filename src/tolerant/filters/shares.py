@@ -15,12 +15,13 @@ _CROWD = 0.25
 _ROUNDING = 1e-12
 
 
-def start_widths(rows: Rows, newcomers: Flags, joining: bool, averages: Flags) -> Floats:
+def start_widths(rows: Rows, newcomers: Flags, joining: bool, divisors: Integers) -> Floats:
     """The width that each newcomer starts with; other entries mean nothing.
 
     `joining`: the items come to queries that were there before. Then an average, whose room grows with each item, gives
     what it grew by and nobody else moves; a sum gives nothing (the newcomer competes at the next boundary) unless the
-    newcomers are many. Otherwise each takes its uniform share. `averages` says which rows are averages.
+    newcomers are many. Otherwise each takes its uniform share. `divisors`: of each row, what an average divides by, 0
+    where it is none.
     """
     owner = _owner(rows)
     total = np.bincount(owner, rows.coefficients, minlength=len(rows))
@@ -28,9 +29,9 @@ def start_widths(rows: Rows, newcomers: Flags, joining: bool, averages: Flags) -
     fresh = np.bincount(owner, newcomers[rows.items], minlength=len(rows))
     share = rows.beta[owner] / total[owner]
     if joining:
-        own = rows.beta[owner] / sizes[owner] / rows.coefficients
+        own = rows.beta[owner] / np.maximum(divisors, 1)[owner] / rows.coefficients
         crowded = fresh >= _CROWD * sizes
-        share = np.where(averages[owner], own, np.where(crowded[owner] | (sizes[owner] == 1), share, 0.0))
+        share = np.where(divisors[owner] > 0, own, np.where(crowded[owner] | (sizes[owner] == 1), share, 0.0))
     widths = np.full(len(newcomers), np.inf)
     np.minimum.at(widths, rows.items, share)
     return widths

@@ -63,6 +63,7 @@ class Items(NamedTuple):
     leave: Floats
     leave_version: Integers  # of the grant that gives the leave: a row under it, or a later one, ends it
     asked: Flags  # for a row that ends the leave
+    compound: Flags  # a sum that stands for other items: an average does not count it
     held: Codes
     slot_low: Integers
     slot_high: Integers

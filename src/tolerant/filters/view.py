@@ -48,7 +48,8 @@ def standing(book: Book, names: Iterable[str]) -> list[Standing]:
     found = []
     for name in names:
         flags = max(int(book.queries.said_flags[book.query_index[name]]), 0)
-        found.append(Standing(len(book.member(name).weights), bool(flags & STALE), bool(flags & SETTLING)))
+        counted = book.counted(book.member(name))
+        found.append(Standing(counted, bool(flags & STALE), bool(flags & SETTLING)))
     return found
 
 

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tolerant.filters.reports import REPORT
-from tolerant.streams import KeyPart, Stream, key_parts
+from tolerant.streams import KeyPart, Stream, is_sum, key_parts, shard_of_sum
 from tolerant.transport.rows import DEAD, UPDATES, unpack
 
-UPDATE, HELLO, BEAT, ACK, GONE, CLOCK = range(6)
-KINDS = ("update", "hello", "beat", "ack", "gone", "clock")
+UPDATE, HELLO, BEAT, ACK, GONE, WISH, CLOCK = range(7)
+KINDS = ("update", "hello", "beat", "ack", "gone", "wish", "clock")
 """The kinds of rows in `updates.<stream>`, in the order of their codes."""
 
 ROW = np.dtype(
@@ -151,6 +151,9 @@ class Intake:
 
     def _key_reason(self, key: str) -> str | None:
         try:
+            if is_sum(key):
+                shard_of_sum(key)
+                return None
             parts = key_parts(key, self._stream.key_types)
         except (ValueError, json.JSONDecodeError) as error:
             return f"key cannot be read: {error}"

@@ -10,7 +10,7 @@ from tolerant.transport import PipelineLog
 
 _CHUNK = 500  # entries deleted in one transaction
 _PAUSE = 0.02  # seconds between two, in which others can write
-_OF_STREAM = ("updates.", "feeds.", "copies.", "reports.", "pulls.", "dead.", "grants.", "status.")
+_OF_STREAM = ("updates.", "feeds.", "copies.", "reports.", "pulls.", "dead.", "grants.", "forms.", "status.")
 _OF_QUERY = ("answers.", "current.", "notices.")
 
 

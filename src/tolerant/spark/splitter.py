@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tolerant.streams import Stream, key_parts
+from tolerant.streams import Stream, is_sum, key_parts, shard_of_sum
 from tolerant.transport import rows
 from tolerant.transport.log import QUERIES
 
@@ -45,6 +45,8 @@ def shard_of(key: str, stream: Stream) -> int:
     Raises:
         ValueError: the text is not a key of the stream.
     """
+    if is_sum(key):
+        return shard_of_sum(key) % stream.options.shards
     parts = key_parts(key, stream.key_types)
     column = stream.options.shard
     part = list(parts) if column is None else parts[stream.key.index(column)]

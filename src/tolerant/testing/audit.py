@@ -1,6 +1,7 @@
 """The judgement of a simulation: what was claimed, held against what was true (`specs/0-pipeline.md` §3, §4).
 
-1. For every item and horizon the source's filter, and with it the item's value, lies inside what the pipeline believes.
+1. For every item, or sum of items that is filtered, and horizon the source's filter, and with it the value, lies inside
+   what the pipeline believes.
 2. Every settled answer contains the truth and is at most 2·within wide, when it is said and as long as it stands.
 3. No accepted row is lost: in the end every item is believed where its filter is.
 4. What a source that is silent for longer than its lease has to do with is stale, and late rows are counted.
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 from tolerant.edge.bank import FilterState
 from tolerant.kernels.decay import boundaries_passed, decayed_many
 from tolerant.sql import AggregateSelect, matches
-from tolerant.streams import Stream, key_parts, key_text
+from tolerant.streams import Stream, is_sum, key_parts, key_text
 from tolerant.testing.pipelines import Checkpoint, Observation
 from tolerant.testing.reading import Reading
 from tolerant.testing.world import World
@@ -191,7 +192,7 @@ class Audit:
         return None
 
     def _find_members(self, select: AggregateSelect) -> dict[str, list[str]]:
-        return members(select, list(self.world.truth.items), self.world.stream)
+        return members(select, [key for key in self.world.truth.items if not is_sum(key)], self.world.stream)
 
     # -- progress -----------------------------------------------------------------------------------------------
 

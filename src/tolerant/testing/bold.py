@@ -7,9 +7,11 @@ from __future__ import annotations
 import numpy as np
 
 from tolerant.edge.core import SourceCore
+from tolerant.edge.sums import Sums, SumSet
 from tolerant.filters.asking import Freed, sides
 from tolerant.filters.book import Book
 from tolerant.filters.forecasts import Forecasts
+from tolerant.filters.forms import ITEMS, QUERIES
 from tolerant.filters.planner import Planner
 from tolerant.filters.plans import Plan
 from tolerant.filters.rows import Rows
@@ -19,10 +21,13 @@ from tolerant.streams import Stream, StreamOptions
 
 
 class BoldSource(SourceCore):
-    """A source whose forecasts are half of them nonsense, where its stream is predicted at all."""
+    """A source whose forecasts are half of them nonsense, where its stream is predicted at all; and that goes over from
+    items to sums and back whenever it likes.
+    """
 
     def __init__(self, source: str, epoch: int, options: StreamOptions) -> None:
         super().__init__(source, epoch, options)
+        self._sums = _BoldSums(epoch)
         if self._bank.forecasts:
             self._bank.forecasts = _BoldForecasts(epoch)
 
@@ -46,6 +51,18 @@ class _BoldForecasts(Forecasts):
         width = np.where(bold, widths, 0.0)
         levels = np.where(bold, values + self._random.uniform(-0.45, 0.45, len(handles)) * width, levels)
         return levels, np.where(bold, self._random.normal(0.0, 0.1, len(handles)) * width, slopes)
+
+
+class _BoldSums(Sums):
+    every = 1
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(predicts=False, period=1)
+        self._random = np.random.default_rng((seed, 2))
+
+    def better(self, one: SumSet) -> str:
+        # Mostly sums, and for a while: it takes some boundaries to form them.
+        return QUERIES if self._random.random() < (0.85 if one.active else 0.9) else ITEMS
 
 
 class _BoldPlanner(Planner):

@@ -15,7 +15,7 @@ from tolerant.testing.truth import FOREVER, Span
 from tolerant.testing.world import World
 from tolerant.transport.rows import NO_TIME
 
-_USABLE = ("update", "hello", "ack", "gone", "beat")
+_USABLE = ("update", "hello", "ack", "gone", "beat", "wish")
 
 
 class Reading:
@@ -23,7 +23,7 @@ class Reading:
 
     def __init__(self, world: World, checkpoint: str) -> None:
         self._latency = world.stream.options.latency
-        self._owners = world.owners
+        self._owners, self._sums = world.owners, world.sums
         self._positions: list[int] = []
         self._horizons: list[int] = []
         self.late: dict[str, list[Span]] = {}
@@ -102,5 +102,5 @@ class Reading:
         self._late_rows += math.isfinite(row["value"])  # else it is a dead letter
         whole = row["kind"] in ("beat", "hello")
         keys = [key for key, owner in self._owners.items() if owner == row["source"]] if whole else [row["key"]]
-        for key in keys:
+        for key in [*keys, *self._sums.get(row["key"], ())]:  # without its sum, nothing is known of an item
             self.late.setdefault(key, []).append(Span(row["at"] - 1, horizon + 1))

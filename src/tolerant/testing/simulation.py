@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from tolerant.edge.core import SourceCore
 from tolerant.spark.hosting import Output
@@ -95,8 +96,10 @@ class _Simulation:
         self._period = stream.options.boundary
         self.world = World(seed, stream, faults, start=1000 * self._period)
         hosts = [f"h{number}" for number in range(self.world.random.randint(2, 3))]
+        # A source that may filter sums has something to add up.
+        least = 2 if isinstance(sources, type) and issubclass(sources, BoldSource) else 1
         self.sources = [
-            SimulatedSource(self.world, host, _KINDS[: self.world.random.randint(1, 3)], sources) for host in hosts
+            SimulatedSource(self.world, host, _KINDS[: self.world.random.randint(least, 3)], sources) for host in hosts
         ]
         Administrator(self.world, _KINDS, hosts)
         if seed % _COMMON_CLOCK == 0:
@@ -177,16 +180,20 @@ def _stream(seed: int) -> Stream:
 def _function_of_the_log(outputs: list[Output]) -> dict[str, Counter[str]]:
     """Topic → the rows said to it, less what may depend on batches: status and current answers.
 
-    Of grants only the newest of each item counts, as in the compacted topic: the others may be left out of a batch.
+    Of grants and forms only the newest of each item or source counts, as in the compacted topics: the others may be
+    left out of a batch.
     """
     found: dict[str, Counter[str]] = {}
     grants: dict[str, Grant] = {}
+    forms: dict[str, dict[str, Any]] = {}
     for output in outputs:
         batch = unpack(output.payload)
         if output.topic.startswith("grants."):
             for grant in read_grants(batch.filter(batch.column("body").is_valid())):
                 if grant.item not in grants or grant.version >= grants[grant.item].version:
                     grants[grant.item] = grant
+        elif output.topic.startswith("forms."):
+            forms.update({row["key"]: row for row in batch.to_pylist()})
         elif output.topic.startswith(("answers.", "dead.", "replies")):
             found.setdefault(output.topic, Counter()).update(str(tuple(row.values())) for row in batch.to_pylist())
-    return found | {"grants": Counter(map(str, grants.values()))}
+    return found | {"grants": Counter(map(str, grants.values())), "forms": Counter(map(str, forms.values()))}

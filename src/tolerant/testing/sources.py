@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -10,10 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.edge.core import SourceCore
+from tolerant.edge.post import News
 from tolerant.streams import StreamOptions, key_text
 from tolerant.testing.truth import FOREVER
 from tolerant.testing.world import World
-from tolerant.transport.rows import UPDATES, Grant, read_grants, unpack
+from tolerant.transport.forms import read_forms
+from tolerant.transport.rows import UPDATES, read_grants, unpack
 
 SourceFactory: TypeAlias = Callable[[str, int, StreamOptions], SourceCore]
 """(name, epoch, options) → the core of a source."""
@@ -33,6 +36,7 @@ class SimulatedSource:
         self._values: dict[str, float] = {}  # what the application measures, of the items that exist
         self._leaving: list[str] = []  # items that are gone, as long as the log does not know
         self._shy: list[str] = []  # items that say hello a turn after the others
+        self._sums: dict[str, dict[str, float]] = {}  # that are filtered, as last seen
         self.core: SourceCore | None = None
         self._offset = 0.0
         self._queue: list[pa.RecordBatch] = []
@@ -55,7 +59,12 @@ class SimulatedSource:
         self.core.watch = self._watch
         self._queue, self._under_way = [], None
         self._offset = self._small_skew()
-        self.core.grant(self._read_grants(from_start=True), self.clock)
+        # A clock that was ahead may have said "through" of times for which this start has said nothing yet.
+        self._accepted = min(self._accepted, self.clock - 1)
+        self._sums = {}
+        news = self._read_news(from_start=True)
+        self.core.form(news.forms, self.clock)
+        self.core.grant(news.grants, self.clock)
         keys = list(dict.fromkeys([*self._values, *self._leaving]))
         self._shy = [key for key in keys if world.random.random() < 0.2]
         self._hello([key for key in keys if key not in self._shy])
@@ -71,7 +80,7 @@ class SimulatedSource:
         if self._under_way is not None and world.random.random() < 0.5:
             stray = self._under_way
             world.after(world.between(0, world.stream.options.boundary), lambda: world.append_rows(stray))
-        for key in [*self._values, *self._leaving]:
+        for key in [*self._values, *self._leaving, *self._sums]:
             world.truth.of(key).die(self._accepted)
         self.core = None
         world.after(world.between(0.2, 4) * world.stream.options.boundary, self.start)
@@ -101,13 +110,14 @@ class SimulatedSource:
         world.after(pause, lambda: self._turn(epoch))
         self._weather()
         core.advance(self.clock)
+        self._see_sums()
         self._hello(self._shy)
         self._shy = []
         self._measure()
         if world.strikes("churn"):
             self._churn()
         if world.random.random() < 0.5:
-            self._deliver(self._read_grants())
+            self._deliver(self._read_news())
         self._post()
 
     def _weather(self) -> None:
@@ -157,9 +167,20 @@ class SimulatedSource:
         if state is not None and 0 < state.width < 1e6 and world.random.random() < 0.4:
             edge = world.random.choice([-0.5, 0.5]) * world.between(0.7, 1.0)
             self._values[key] = state.centre + edge * state.width
-        else:
+        elif not self._push_sum(key):
             step = world.random.choice([0.0, 1.0, 1.0, 1.0, 20.0]) * self._step
             self._values[key] += world.random.gauss(0, step)
+
+    def _push_sum(self, key: str) -> bool:
+        """Now and then bring a sum that the item is in to just inside the edge of its filter; whether that was done."""
+        world = self._world
+        for sum_, weights in self._sums.items():
+            state = self.core.filter_of(sum_) if self.core is not None else None
+            if key in weights and state is not None and 0 < state.width < 1e6 and world.random.random() < 0.4:
+                edge = world.random.choice([-0.5, 0.5]) * world.between(0.7, 1.0)
+                self._values[key] += (state.centre + edge * state.width - state.value) / weights[key]
+                return True
+        return False
 
     def _offer(self, keys: list[str]) -> None:
         if not keys or self.core is None:
@@ -170,6 +191,24 @@ class SimulatedSource:
             truth = self._world.truth.of(key)
             truth.values.set(at, value)
             truth.revive(at)
+        self._see_sums()
+
+    def _see_sums(self) -> None:
+        """Note what the sums that are filtered really are, by their items' values, and which there are no more."""
+        if self.core is None:
+            return
+        world, at, now = self._world, self.core.clock, self.core.sums()
+        for key in [key for key in self._sums if key not in now]:
+            world.truth.of(key).values.set(at, None)
+            world.truth.of(key).filters.set(at, None)
+        for key, weights in now.items():
+            if key not in self._sums:
+                world.say(f"source {self.name} filters the sum {key!r} of {weights} at {at}")
+                world.owners[key], world.sums[key] = self.name, list(weights)
+            values = [(world.truth.of(item).values.at(at), weight) for item, weight in weights.items()]
+            world.truth.of(key).values.set(at, math.fsum(weight * (value or 0.0) for value, weight in values))
+            world.truth.of(key).revive(at)
+        self._sums = now
 
     def _hello(self, keys: list[str]) -> None:
         """Say the items' values as they are now; those that were gone before the log knew are said, and gone again."""
@@ -208,6 +247,7 @@ class SimulatedSource:
         if key not in self._leaving:
             self._leaving.append(key)
         self._world.say(f"item {key} is gone at {at}")
+        self._see_sums()
 
     def _watch(self, at: int, handles: NDArray[np.int64]) -> None:
         assert self.core is not None
@@ -261,34 +301,51 @@ class SimulatedSource:
 
     # -- the way back -------------------------------------------------------------------------------------------
 
-    def _read_grants(self, from_start: bool = False) -> list[Grant]:
-        world = self._world
-        grants: list[Grant] = []
-        for entry in world.log.read(f"grants.{world.stream.name}", 0 if from_start else self._position):
+    def _read_news(self, from_start: bool = False) -> News:
+        world, news = self._world, News([], [])
+        forms = f"forms.{world.stream.name}"
+        topics = (f"grants.{world.stream.name}", forms)
+        for entry in world.log.read(topics, 0 if from_start else self._position):
             batch = unpack(entry.payload)
-            grants += read_grants(batch.filter(batch.column("body").is_valid()))
+            batch = batch.filter(batch.column("body").is_valid())
+            if entry.topic == forms:
+                news.forms.extend(read_forms(batch, self.name))
+            else:
+                news.grants.extend(read_grants(batch))
             self._position = entry.position
-        return grants
+        return news
 
-    def _deliver(self, grants: list[Grant]) -> None:
-        world, core = self._world, self.core
-        arriving: list[Grant] = []
-        for grant in grants:
-            if grant.item not in self._keys or world.strikes("lost_grant"):
-                continue
-            if world.strikes("late_grant"):
-                world.after(self._later(), lambda grant=grant: self._arrive([grant]))  # type: ignore[misc]
-                continue
-            arriving.append(grant)
-            if world.strikes("repeated_grant"):
-                world.after(self._later(), lambda grant=grant: self._arrive([grant]))  # type: ignore[misc]
-        if core is not None and arriving:
+    def _deliver(self, news: News) -> None:
+        """Let news arrive: late, twice or not at all, each row by itself."""
+        arriving = News([], [])
+        for form in news.forms:
+            self._send_on(News([form], []), arriving)
+        for grant in news.grants:
+            if self._world.owners.get(grant.item) == self.name:
+                self._send_on(News([], [grant]), arriving)
+        if arriving.forms or arriving.grants:
             self._arrive(arriving)
 
-    def _arrive(self, grants: list[Grant]) -> None:
+    def _send_on(self, one: News, arriving: News) -> None:
+        world = self._world
+        if world.strikes("lost_grant"):
+            return
+        if world.strikes("late_grant"):
+            world.after(self._later(), lambda: self._arrive(one))
+            return
+        arriving.forms.extend(one.forms)
+        arriving.grants.extend(one.grants)
+        if world.strikes("repeated_grant"):
+            world.after(self._later(), lambda: self._arrive(one))
+
+    def _arrive(self, news: News) -> None:
         if self.core is not None:
-            self._world.count("grant", len(grants))
-            self.core.grant(grants, self.clock)
+            self._world.count("form", len(news.forms))
+            self._world.count("grant", len(news.grants))
+            self.core.form(news.forms, self.clock)
+            self._see_sums()
+            self.core.grant(news.grants, self.clock)
+            self._see_sums()
             self._post()
 
     def _later(self) -> float:

@@ -37,7 +37,9 @@ class World:
         self.log = MemoryLog(now=lambda: self.now)
         self.truth = Truth()
         self.owners: dict[str, str] = {}
-        """Which source has which item."""
+        """Which source has which item, or sum of items."""
+        self.sums: dict[str, list[str]] = {}
+        """Of which items each sum is that a source has filtered."""
         self.appended: list[Appended] = []
         self.journal: list[tuple[int, str]] = []
         self.counts: dict[str, int] = {}

@@ -44,7 +44,7 @@ JSON `{"stream": …, "topics": [topics it reads]}`. `register` and `pass_positi
 SEVERAL = "*"
 """Not a topic: an entry that is appended to it has rows of several compacted topics, `rows.SEVERAL`."""
 
-_COMPACTED = ("grants.", "status.", "current.", "rows.", "models.")
+_COMPACTED = ("grants.", "forms.", "status.", "current.", "rows.", "models.")
 _KEPT = ("changes.", "subscriptions.")
 _COMPACTED_NAMES = (EPOCHS, POSITIONS)
 

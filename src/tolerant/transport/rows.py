@@ -21,8 +21,8 @@ _WORD = pa.dictionary(pa.int32(), pa.string())
 
 UPDATES = pa.schema(
     [
-        ("kind", _WORD),  # update hello beat ack gone clock
-        ("key", _WORD),  # the item; empty for beat and clock
+        ("kind", _WORD),  # update hello beat ack gone wish clock
+        ("key", _WORD),  # the item, or the sum of items; empty for beat and clock
         ("at", pa.int64()),  # event time; a clock row that only announces an epoch has NO_TIME
         ("source", _WORD),  # the source's name; for a clock row the id of the checkpoint, or empty
         ("sequence", pa.int64()),  # for a clock row version(pipeline epoch, 0), or 0

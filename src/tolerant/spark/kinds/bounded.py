@@ -20,7 +20,7 @@ from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
 from tolerant.streams import Stream
 from tolerant.transport.log import Entry
-from tolerant.transport.rows import NO_TIME
+from tolerant.transport.rows import NO_TIME, compacted, pack
 
 
 class BoundedShard(Replayed):
@@ -212,6 +212,9 @@ class BoundedShard(Replayed):
             engine.take_forgotten(),
             version(engine.coordinator.ledger.epoch, engine.coordinator.ledger.issued),
         )
+        formed = engine.forms.take()
+        engine.tally.forms += len(formed)
+        outputs += [Output(f"forms.{name}", pack(compacted(formed)))] if formed else []
         engine.tally.dead += len(engine.dead)
         outputs += said_letters(name, engine.dead, self._replies)
         engine.dead, self._replies = [], []

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 from tolerant.filters.coordinator import Coordinator
 from tolerant.filters.state import Said
 from tolerant.kernels.versions import COUNTER_BITS
-from tolerant.spark.intake import BEAT, GONE, HELLO, UPDATE, DeadRow
+from tolerant.spark.intake import BEAT, GONE, HELLO, UPDATE, WISH, DeadRow
+from tolerant.spark.kinds.forms import Forms
 from tolerant.spark.kinds.roll import Roll
 from tolerant.spark.kinds.tally import Tally
 from tolerant.spark.sources import Sources
 from tolerant.spark.timeline import in_order
 from tolerant.sql.membership import Keys, aggregate, instance_name, members, query_and_group
 from tolerant.sql.statements import AggregateSelect
-from tolerant.streams import SECOND, Stream
+from tolerant.streams import SECOND, Stream, is_sum
 
 Rows = NDArray[np.void]
 _NONE = np.zeros(0, np.int64)
@@ -59,10 +60,12 @@ class Engine:
         self.instances: dict[str, list[str]] = {}
         self.tally = Tally()
         self.dead: list[DeadRow] = []
+        self._held: list[Said] = []  # of what is being done
         self._answers: list[Said] = []
         self._spoken: list[tuple[list[Said], list[str | None]]] = []
         self._forgotten: list[str] = []
         self.roll = Roll()
+        self.forms = Forms(self.coordinator, self.roll, self.sources, shard, self._hold_answers)
 
     @property
     def seconds_per_period(self) -> float:
@@ -70,6 +73,11 @@ class Engine:
         return self._stream.options.boundary / SECOND
 
     # -- items -----------------------------------------------------------------------------------------------------
+
+    def items(self) -> NDArray[np.int64]:
+        """The items that exist; sums are none."""
+        found = self.roll.items()
+        return found[~self.coordinator.compounds()[found]]
 
     def admit(self, keys: list[str]) -> NDArray[np.int64]:
         """The indices of keys; they are not items before one of their rows has been applied."""
@@ -96,8 +104,19 @@ class Engine:
         self._run(rows, horizon)
         self.coordinator.reach(horizon)
         self.coordinator.settle(horizon)
+        passed = self.tally.boundaries > before
+        self._leave_out(self.forms.step(horizon, passed), horizon)
         self._keep_answers()
-        return self.tally.boundaries > before
+        return passed
+
+    def _leave_out(self, sums: NDArray[np.int64], at: int) -> None:
+        """Forget sums that nobody needs or sends; a row of one that is sent after all makes it known again."""
+        if len(sums):
+            sequences = self.coordinator.sequences(sums).copy()
+            self._forgotten.extend(str(self.coordinator.item_names()[item]) for item in sums)
+            self.coordinator.dismiss(sums, at)
+            self.coordinator.keep_sequences(sums, sequences)
+            self.roll.depart(sums, at)
 
     def _unheard(self) -> NDArray[np.int64]:
         """The items of sources that are silent."""
@@ -194,7 +213,7 @@ class Engine:
         """The time of the first transaction that is not just values of known items from live sources."""
         source, item = rows["source"], rows["item"]
         keyed = item >= 0
-        special = (rows["kind"] == GONE) | self.sources.silent[source]
+        special = (rows["kind"] == GONE) | (rows["kind"] == WISH) | self.sources.silent[source]
         special |= (rows["sequence"] >> COUNTER_BITS) > self.sources.epoch[source]
         special |= keyed & ~self.roll.present[item]
         special |= keyed & (self.roll.owner[item] != source)
@@ -227,11 +246,27 @@ class Engine:
         self._restarts(rows, at)
         self._revivals(rows, at)
         self._arrivals(rows, later, at)
-        rows = self._handovers(rows)
+        rows = self._wishes(self._handovers(rows, at))
         departures = self._departures(rows)
         self._plain(rows[rows["kind"] != GONE])
         self.sources.hear(departures)
         self._depart(departures, at)
+
+    def _wishes(self, rows: Rows) -> Rows:
+        """Sources say which form they would rather send; the rows without that."""
+        wishes = rows[rows["kind"] == WISH]
+        if not len(wishes):
+            return rows
+        self.sources.hear(wishes)
+        for row in wishes:
+            item = np.array([row["item"]])
+            if self.roll.present[row["item"]] and row["sequence"] > self.coordinator.sequences(item)[0]:
+                self.tally.wish += 1
+                self.coordinator.keep_sequences(item, np.array([row["sequence"]]))
+                self.forms.wish(int(row["item"]), bool(row["value"]))
+            else:
+                self.tally.duplicates += 1
+        return rows[rows["kind"] != WISH]
 
     def _silences(self, at: int) -> None:
         for source in self.sources.fallen_silent(at):
@@ -269,10 +304,10 @@ class Engine:
         self._join(items, at)
 
     def _strangers(self, rows: Rows) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (rows["item"] >= 0) & ~self.roll.present[rows["item"]] & (rows["kind"] != GONE)
-        return found
+        found: NDArray[np.bool_] = (rows["item"] >= 0) & ~self.roll.present[rows["item"]]
+        return found & (rows["kind"] != GONE) & (rows["kind"] != WISH)
 
-    def _handovers(self, rows: Rows) -> Rows:
+    def _handovers(self, rows: Rows, at: int) -> Rows:
         """An item changes hands when another source says hello with it, later than all that is known of it."""
         keyed = rows["item"] >= 0
         foreign = keyed & self.roll.present[rows["item"]] & (self.roll.owner[rows["item"]] != rows["source"])
@@ -280,6 +315,8 @@ class Engine:
             return rows
         taken = foreign & (rows["kind"] == HELLO) & (rows["at"] > self.roll.last_at[rows["item"]])
         items, sources = rows["item"][taken], rows["source"][taken]
+        if len(items):
+            self.forms.handed_over(items, at)
         self.roll.owner[items] = sources
         self.coordinator.forget_sequences(items, self.sources.epoch[sources])
         refused = foreign & (self.roll.owner[rows["item"]] != rows["source"])
@@ -311,6 +348,7 @@ class Engine:
         items = gone["item"].copy()
         self.tally.gone += len(items)
         self._forgotten.extend(str(self.coordinator.item_names()[item]) for item in items)
+        self.forms.departing(items)
         self.coordinator.dismiss(items, at)
         self.coordinator.keep_sequences(items, gone["sequence"].copy())
         self.roll.depart(items, at)
@@ -320,7 +358,7 @@ class Engine:
     def open(self, selects: Mapping[str, AggregateSelect], at: int) -> None:
         """Queries start."""
         names = self.coordinator.item_names()
-        texts = [str(names[item]) for item in self.roll.items()]
+        texts = [str(names[item]) for item in self.items()]
         keys = Keys(self._stream, texts)
         opened = []
         for name, select in selects.items():
@@ -332,6 +370,7 @@ class Engine:
             for group, weights in groups.items():
                 opened.append(aggregate(name, group, select, {texts[i]: weight for i, weight in weights.items()}))
         self.coordinator.change(at, add=opened)
+        self.forms.opened()
         self._keep_answers()
 
     def alter(self, name: str, select: AggregateSelect, at: int) -> None:
@@ -344,14 +383,20 @@ class Engine:
         """A query ends."""
         self._speak()
         del self.selects[name]
-        groups = self.instances.pop(name)
-        self.coordinator.change(at, drop=[instance_name(name, group) for group in groups])
+        dropped = [instance_name(name, group) for group in self.instances.pop(name)]
+        self.forms.dropping(dropped)
+        self.coordinator.change(at, drop=dropped)
         self.tally.forget(name)
         self._keep_answers()
 
     def _join(self, items: NDArray[np.int64], at: int) -> None:
-        names = self.coordinator.item_names()
-        keys = Keys(self._stream, [str(names[item]) for item in items])
+        names = [str(self.coordinator.item_names()[item]) for item in items]
+        sums = np.fromiter(map(is_sum, names), np.bool_, len(names))
+        if sums.any():
+            self.coordinator.mark_compound(items[sums])
+        self.forms.appeared(items)
+        keys = Keys(self._stream, [name for name in names if not is_sum(name)])
+        everybody, items = items, items[~sums]
         joined: dict[str, dict[int, float]] = {}
         for name, select in self.selects.items():
             for group, weights in members(select, keys).items():
@@ -359,11 +404,12 @@ class Engine:
                     self.instances[name].append(group)
                     self.coordinator.prepare(aggregate(name, group, select, {}))
                 joined[instance_name(name, group)] = {int(items[index]): w for index, w in weights.items()}
-        self.coordinator.enter(joined, items, at)
+        self.coordinator.enter(joined, everybody, at)
 
     def _queries_of(self, items: NDArray[np.int64]) -> list[str]:
         names = self.coordinator.query_names()
-        return [str(names[query]) for query in self.coordinator.queries_of(items)]
+        found = (str(names[query]) for query in self.coordinator.queries_of(items))
+        return [name for name in found if not is_sum(name)]
 
     # -- saying ----------------------------------------------------------------------------------------------------
 
@@ -386,15 +432,28 @@ class Engine:
 
     def _keep_answers(self) -> None:
         """Take what the coordinator said; of several answers of a query for one time only the last counts."""
-        parts = self.coordinator.take_answers()
-        if not parts:
+        self._hold_answers()
+        if not self._held:
             return
-        said = Said._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+        said = Said._make(np.concatenate(columns) for columns in zip(*self._held, strict=True))
+        self._held = []
         order = np.lexsort((said.at, said.query))
         repeated = np.zeros(len(order), np.bool_)
         query, at = said.query[order], said.at[order]
         repeated[order[:-1]] = (query[1:] == query[:-1]) & (at[1:] == at[:-1])
         self._answers.append(Said._make(column[~repeated] for column in said))
+
+    def _hold_answers(self) -> None:
+        """Take what the coordinator said, but for hidden queries, before one of those comes or goes."""
+        parts = self.coordinator.take_answers()
+        if not parts:
+            return
+        said = Said._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+        if self.forms.sets:
+            shown = ~self.forms.hidden_queries()[said.query]
+            said = Said._make(column[shown] for column in said)
+        if len(said.query):
+            self._held.append(said)
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -404,14 +463,15 @@ class Engine:
         more, sources = self.sources.state()
         size = len(self.coordinator.item_names())
         arrays |= more | self.roll.state(size)
-        return arrays, [coordinator, sources, vars(self.tally), self.instances]
+        return arrays, [coordinator, sources, vars(self.tally), self.instances, self.forms.state()]
 
     def load(self, arrays: dict[str, NDArray[Any]], values: Any, selects: Mapping[str, AggregateSelect]) -> None:
         """Become what `state` said."""
-        coordinator, sources, tally, instances = values
+        coordinator, sources, tally, instances, forms = values
         self.coordinator.load(arrays, coordinator)
         self.sources.load(arrays, sources)
         self.roll.load(arrays)
         self.tally = Tally(**tally)
         self.instances = instances
         self.selects = {name: selects[name] for name in instances}
+        self.forms.load(forms)

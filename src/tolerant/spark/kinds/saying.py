@@ -115,9 +115,9 @@ def said_grants(
 
 
 def status(engine: Engine, stream: str, shard: int, horizon: int) -> Output:
-    """How the shard is, for `tolerant status` and `explain`: a summary and a table of items."""
+    """How the shard is, for `tolerant status` and `explain`: a summary, a table of items, and one of sums."""
     coordinator = engine.coordinator
-    items = engine.roll.items()
+    items = engine.items()
     owners = engine.roll.owner[items]
     sources = {
         name: {
@@ -142,6 +142,7 @@ def status(engine: Engine, stream: str, shard: int, horizon: int) -> Output:
     bodies = [
         (f"summary/{shard}", json.dumps(summary).encode()),
         (f"items/{shard}", pack(_item_table(engine))),
+        (f"sums/{shard}", pack(_sum_table(engine))),
     ]
     return Output(f"status.{stream}", pack(compacted([(key, horizon, body) for key, body in bodies])))
 
@@ -161,19 +162,39 @@ def _query_summary(engine: Engine, name: str) -> dict[str, object]:
 
 
 def _item_table(engine: Engine) -> pa.RecordBatch:
-    view = engine.coordinator.item_view(engine.roll.items())
-    owners = engine.roll.owner[engine.roll.items()]
+    items = engine.items()
+    names = engine.coordinator.item_names()
+    keys = pa.array([str(names[item]) for item in items.tolist()], pa.string())
+    return pa.record_batch({"key": keys, **_columns(engine, items, engine.roll.owner[items])})
+
+
+def _sum_table(engine: Engine) -> pa.RecordBatch:
+    """The sums that sources send in place of items: of which query, and of which items."""
+    formed, names = engine.forms.formed(), engine.coordinator.item_names()
+    queries = [query_and_group(part.query) for _, part in formed]
+    items = [[str(names[item]) for item in part.items.tolist()] for _, part in formed]
+    sums = np.array([part.sum for _, part in formed], np.int64)
+    owners = np.array([source for source, _ in formed], np.int64)
     return pa.record_batch(
         {
-            "key": pa.array(view.names, pa.string()),
-            "width": pa.array(view.width),
-            "believed": pa.array(view.believed),
-            "value": pa.array(view.centre),
-            "updates": pa.array(view.total),
-            "updates_per_second": pa.array(view.pace / engine.seconds_per_period),
-            "burden": pa.array(view.burden),
-            "source": pa.array([engine.sources.names[owner] for owner in owners.tolist()], pa.string()),
-            "stale": pa.array(view.stale),
-            "elsewhere": pa.FixedSizeListArray.from_arrays(pa.array(view.elsewhere.ravel()), len(FACTORS)),
+            "query": pa.array([query for query, _ in queries], pa.string()),
+            "group": pa.array([group for _, group in queries], pa.string()),
+            "items": pa.array(items, pa.list_(pa.string())),
+            **_columns(engine, sums, owners),
         }
     )
+
+
+def _columns(engine: Engine, items: Integers, owners: Integers) -> dict[str, pa.Array]:
+    view = engine.coordinator.item_view(items)
+    return {
+        "width": pa.array(view.width),
+        "believed": pa.array(view.believed),
+        "value": pa.array(view.centre),
+        "updates": pa.array(view.total),
+        "updates_per_second": pa.array(view.pace / engine.seconds_per_period),
+        "burden": pa.array(view.burden),
+        "source": pa.array([engine.sources.names[owner] for owner in owners.tolist()], pa.string()),
+        "stale": pa.array(view.stale),
+        "elsewhere": pa.FixedSizeListArray.from_arrays(pa.array(view.elsewhere.ravel()), len(FACTORS)),
+    }

@@ -17,10 +17,12 @@ class Tally:
     beat: int = 0
     ack: int = 0
     gone: int = 0
+    wish: int = 0
     late: int = 0
     duplicates: int = 0
     dead: int = 0
     grants: int = 0
+    forms: int = 0
     bytes: int = 0
     boundaries: int = 0
     lost: dict[str, int] = field(default_factory=dict)

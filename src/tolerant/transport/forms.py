@@ -1,0 +1,88 @@
+"""Which sums a source may filter instead of its items: rows of the compacted topic `forms.<stream>`.
+
+A row is for one source and one shard of the pipeline, and says all that holds: what it leaves out is over. The greatest
+version counts. A sum has a key of its own, never used again for another sum (`tolerant.streams.sum_key`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tolerant.streams import is_sum
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over items of one source that belong together: all of them are filtered, or none.
+
+    Sum j has the key keys[j] and is of items[k] times weights for k in parts[j]; `shares[j]` is how wide its filter, or
+    all those of its items together, may be. `alone[k]`: how wide an item may be for the sake of other queries; None:
+    any. `formed`: the pipeline reckons with the sums.
+    """
+
+    keys: tuple[str, ...]
+    items: tuple[str, ...]
+    parts: tuple[tuple[int, ...], ...]
+    weights: tuple[tuple[float, ...], ...]
+    shares: tuple[float, ...]
+    alone: tuple[float | None, ...]
+    formed: bool
+
+
+class Forms(NamedTuple):
+    """A row: for the source, from a shard, under a version."""
+
+    source: str
+    shard: int
+    version: int
+    sets: tuple[Sums, ...]
+
+
+def forms_key(source: str, shard: int) -> str:
+    """The key of a source's row."""
+    return f"{shard}/{source}"
+
+
+def forms_body(sets: Sequence[Sums]) -> bytes:
+    """The body of a row."""
+    return json.dumps([vars(one) for one in sets], separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def read_forms(batch: pa.RecordBatch, source: str) -> list[Forms]:
+    """The rows for one source in a batch of the topic; what cannot be read is left out, as if it had not been said."""
+    found = []
+    for key, version, body in zip(*(column.to_pylist() for column in batch.columns[:3]), strict=True):
+        shard, _, name = key.partition("/")
+        if name == source and shard.isdecimal() and body is not None:
+            try:
+                found.append(Forms(source, int(shard), version, tuple(map(_sums, json.loads(body)))))
+            except (ValueError, TypeError, KeyError):
+                continue
+    return found
+
+
+def _sums(row: dict[str, Any]) -> Sums:
+    found = Sums(
+        tuple(row["keys"]),
+        tuple(row["items"]),
+        tuple(map(tuple, row["parts"])),
+        tuple(map(tuple, row["weights"])),
+        tuple(row["shares"]),
+        tuple(row["alone"]),
+        bool(row["formed"]),
+    )
+    whole = len(found.keys) == len(found.parts) == len(found.weights) == len(found.shares) > 0
+    whole = whole and len(found.alone) == len(found.items) and all(map(is_sum, found.keys))
+    pairs = zip(found.parts, found.weights, strict=True)
+    if not whole or not all(len(part) == len(weights) > 0 and _inside(part, found.items) for part, weights in pairs):
+        raise ValueError("not a set of sums")
+    return found
+
+
+def _inside(part: tuple[int, ...], items: tuple[str, ...]) -> bool:
+    return 0 <= min(part) <= max(part) < len(items)
