@@ -97,9 +97,7 @@ def _propose_many(
 
 
 @borrowing
-def _report_many(
-    shadows: Ladder, handles: Integers, widths: Floats, told: Bytes, out: Bytes, news: Flags
-) -> None:
+def _report_many(shadows: Ladder, handles: Integers, widths: Floats, told: Bytes, out: Bytes, news: Flags) -> None:
     for k in range(handles.size):
         write_report(shadows, handles[k], out[k])
         news[k] = is_news(out[k], told[handles[k]], shadows.unit[handles[k]], widths[k])
