@@ -72,3 +72,10 @@ def test_a_timeline_is_overwritten_from_a_moment_on():
     line.set(15, 3.0)
     assert [line.at(moment) for moment in (9, 14, 15, 99)] == [None, 1.0, 3.0, 3.0]
     assert not math.isnan(line.at(10))
+
+
+@pytest.mark.parametrize("seed", [2109, 5004])
+def test_longer_histories_that_once_broke_a_promise(seed):
+    """A late hello whose source was silent by then; a query created again in the moment in which it is dropped."""
+    report = simulate_faults(seed, steps=30)
+    assert report.ok, report

@@ -60,15 +60,11 @@ class Audit:
     def run(self) -> None:
         """Judge everything that was observed."""
         for observation in self.checkpoint.observations:
-            for answer in said(observation, "answers."):
-                self._judge(answer, answer["at"], "said")
-                before = self._current.get((answer["query"], answer["group"]))
-                if is_settled(answer) or (before is not None and is_settled(before)):
-                    self._settled_at[answer["query"], answer["group"]] = answer["at"]
-                self._current[answer["query"], answer["group"]] = answer
-                self.answers += 1
-                self.settled += is_settled(answer)
-            self._forget_dropped(observation)
+            for output in observation.outputs:
+                if output.topic.startswith("answers."):
+                    self._hear(unpack(output.payload).to_pylist())
+                elif output.topic.startswith("current."):
+                    self._forget_dropped(output.topic.removeprefix("current."), unpack(output.payload).to_pylist())
             horizon = self.reading.horizon(observation.position)
             silent = self._silent(observation.position, horizon)
             for answer in self._current.values():
@@ -78,11 +74,21 @@ class Audit:
             self._judge_beliefs(observation, horizon)
             self._judge_counts(observation)
 
-    def _forget_dropped(self, observation: Observation) -> None:
-        """A dropped query has no answer that stands, also when one of its name is created again."""
-        for query, row in farewells(observation):
+    def _hear(self, answers: list[dict[str, Any]]) -> None:
+        for answer in answers:
+            self._judge(answer, answer["at"], "said")
+            before = self._current.get((answer["query"], answer["group"]))
+            if is_settled(answer) or (before is not None and is_settled(before)):
+                self._settled_at[answer["query"], answer["group"]] = answer["at"]
+            self._current[answer["query"], answer["group"]] = answer
+            self.answers += 1
+            self.settled += is_settled(answer)
+
+    def _forget_dropped(self, query: str, current: list[dict[str, Any]]) -> None:
+        """A dropped query has no answer that stands, until one of its name is created again."""
+        for row in current:
             last = self._current.get((query, row["key"]))
-            if last is not None and last["at"] <= row["version"]:
+            if row["body"] is None and last is not None and last["at"] <= row["version"]:
                 del self._current[query, row["key"]]
 
     def run_last(self, settled_from: int) -> None:
@@ -228,15 +234,6 @@ def said(observation: Observation, topic: str) -> Iterator[dict[str, Any]]:
     for output in observation.outputs:
         if output.topic.startswith(topic):
             yield from unpack(output.payload).to_pylist()
-
-
-def farewells(observation: Observation) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The queries that have no current answer any more, each with a row that says so."""
-    for output in observation.outputs:
-        if output.topic.startswith("current."):
-            for row in unpack(output.payload).to_pylist():
-                if row["body"] is None:
-                    yield output.topic.removeprefix("current."), row
 
 
 def is_settled(answer: dict[str, Any]) -> bool:

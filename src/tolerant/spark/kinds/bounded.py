@@ -40,7 +40,7 @@ class BoundedShard(Replayed):
         self._early: list[tuple[str, str]] = []
         self._replies: list[dict[str, object]] = []
         self._opening: dict[str, AggregateSelect] = {}
-        self._farewells: list[Output] = []
+        self._farewells: dict[int, list[Output]] = {}  # behind so many parts of the answers
         self._rival = 0
         self._boundaries = 0
 
@@ -184,7 +184,8 @@ class BoundedShard(Replayed):
             case Drop(what="query", name=name):
                 groups = self._engine.instances[name]
                 self._engine.drop(name, now)
-                self._farewells.append(said_farewell(name, groups, now))
+                # Behind its last answers, and before those of a query that is created under its name at the same time.
+                self._farewells.setdefault(self._engine.parts, []).append(said_farewell(name, groups, now))
 
     def _open(self) -> None:
         """Start the queries that were created since time last moved: one by one, a thousand of them would take
@@ -199,9 +200,9 @@ class BoundedShard(Replayed):
     def _say(self) -> list[Output]:
         engine, name = self._engine, self._stream.name
         withheld = frozenset(query for query, select in engine.selects.items() if select.otherwise == "withhold")
-        outputs = [output for said, names in engine.take_answers() for output in said_answers(said, names, withheld)]
-        outputs += self._farewells
-        self._farewells = []
+        outputs = list(self._farewells.pop(0, ()))
+        for part, (said, names) in enumerate(engine.take_answers(), 1):
+            outputs += [*said_answers(said, names, withheld), *self._farewells.pop(part, ())]
         decided = engine.coordinator.take_decisions()
         engine.tally.grants += len(decided.item)
         outputs += said_grants(

@@ -219,6 +219,8 @@ class Engine:
         special |= keyed & (self.roll.owner[item] != source)
         first = int(rows["at"][np.argmax(special)]) if special.any() else None
         silence = self.sources.next_silence(rows, until)
+        if silence is not None:  # of late rows it may have been before; known it is from now on
+            silence = max(silence, self.coordinator.at)
         return min((at for at in (first, silence) if at is not None), default=None)
 
     def _plain(self, rows: Rows) -> None:
@@ -418,6 +420,11 @@ class Engine:
         self._speak()
         found, self._spoken = self._spoken, []
         return found
+
+    @property
+    def parts(self) -> int:
+        """How many parts `take_answers` would give, the answers since the last query was dropped left out."""
+        return len(self._spoken)
 
     def take_forgotten(self) -> list[str]:
         """The items that went since this was last asked."""
