@@ -34,7 +34,8 @@ def borrowing(function: _Function) -> _Function:
     """`function`, compiled, where it neither makes nor returns an array: those that it gets are kept by its caller.
 
     No references are counted in it. Elsewhere each array costs two atomic operations a call, each one of a tuple too,
-    which in a small function that is called all the time is most of the work.
+    which in a small function that is called all the time is most of the work. The trap: an array that it got from a
+    function it calls would never be freed, and nothing says so; a test looks at what they call.
     """
     return _made(function, counted=False)
 
