@@ -15,7 +15,7 @@ from tolerant.transport import rows
 
 
 def call(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner(env={"COLUMNS": "120"}).invoke(app, [str(argument) for argument in arguments])
 
 
 def lines(result):
