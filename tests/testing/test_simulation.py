@@ -74,8 +74,10 @@ def test_a_timeline_is_overwritten_from_a_moment_on():
     assert not math.isnan(line.at(10))
 
 
-@pytest.mark.parametrize("seed", [2109, 5004])
-def test_longer_histories_that_once_broke_a_promise(seed):
-    """A late hello whose source was silent by then; a query created again in the moment in which it is dropped."""
-    report = simulate_faults(seed, steps=30)
+@pytest.mark.parametrize(("seed", "steps"), [(2109, 30), (5004, 30), (2518, 10)])
+def test_histories_that_once_broke_a_promise(seed, steps):
+    """A late hello whose source was silent by then; a query created again in the moment in which it is dropped; a hello
+    that cannot be used, of an item that nobody bounds.
+    """
+    report = simulate_faults(seed, steps=steps)
     assert report.ok, report

@@ -177,7 +177,7 @@ class _Stage:
             simulated("no filters", "exact", self._trace, queries, period),
             simulated("uniform filters", "uniform", self._trace, queries, period),
             simulated("predictive filters", "predictive", self._trace, queries, period),
-            sent(self._log, STREAM, self._summary["grants"]),
+            sent(self._log, STREAM, self._summary["grants"], self._summary["forms"]),
         )
         assert self._first_answer is not None
         return Outcome(

@@ -18,8 +18,8 @@ from tolerant.streams import Stream
 from tolerant.traces import Trace
 from tolerant.transport import Log, rows
 
-MESSAGE_KINDS = ("update", "hello", "beat", "ack", "gone")
-"""The kinds of rows from a source that count as messages; grants are those that go the other way."""
+MESSAGE_KINDS = ("update", "hello", "beat", "ack", "gone", "wish")
+"""The kinds of rows from a source that count as messages; grants and forms are those that go the other way."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,13 @@ def aggregates(queries: Sequence[CreateQuery], stream: Stream, items: Sequence[s
     return found
 
 
-def sent(log: Log, stream: str, grants: int) -> Cost:
-    """What stands in the log: every row of a source, counted by kind, and the pipeline's grants."""
+def sent(log: Log, stream: str, grants: int, forms: int) -> Cost:
+    """What stands in the log: every row of a source, counted by kind, and what the pipeline says to sources."""
     kinds: Counter[str] = Counter()
     for entry in log.read(f"updates.{stream}"):
         kinds.update(rows.unpack(entry.payload).column("kind").to_pylist())
-    return Cost(
-        "predictive filters", {**{kind: kinds[kind] for kind in MESSAGE_KINDS}, "grant": grants}, simulated=False
-    )
+    back = {"grant": grants, "form": forms}
+    return Cost("predictive filters", {kind: kinds[kind] for kind in MESSAGE_KINDS} | back, simulated=False)
 
 
 def simulated(name: str, policy: str, trace: Trace, queries: Mapping[Series, Aggregate], period: int) -> Cost:

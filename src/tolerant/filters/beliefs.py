@@ -148,7 +148,8 @@ def granted_many(items: Items, count: int, passed: int, powers: Floats) -> Float
 @compiled
 def unconfirmed(items: Items, count: int, passed: int, powers: Floats) -> Integers:
     """The items among the first `count` that hold a grant narrower than what is believed, or whose width is unknown, or
-    that have been asked, or of which nothing has been heard at all.
+    that have been asked, or of which nothing has been heard at all, or not since their source started again: its hello
+    may have been lost, and one that no filter bounds says nothing by itself.
     """
     found = np.empty(count, np.int64)
     n = 0
@@ -156,7 +157,7 @@ def unconfirmed(items: Items, count: int, passed: int, powers: Floats) -> Intege
         if items.held[item] == 0:
             continue
         narrower = granted(items, item, passed, powers) < believed(items, item, passed, powers)
-        if narrower or items.asked[item] or not items.seen[item]:
+        if narrower or items.asked[item] or items.stale[item] or not items.seen[item]:
             found[n] = item
             n += 1
     return found[:n]

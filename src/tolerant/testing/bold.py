@@ -78,8 +78,7 @@ class _BoldPlanner(Planner):
         items, n = book.items, book.size
         random = np.random.default_rng((tick, 1))
         side = sides(n, book.queries, book.links())
-        # At every third boundary: a query that had to ask at each would never settle.
-        chosen = (random.random(n) < 0.5) & (tick // self._period % 3 == 0)
+        chosen = random.random(n) < 0.5
         depth = random.uniform(-1.0, 30.0, n)
         height = np.where(items.seen[:n] & (side != 0), side * items.level[:n], np.inf)
         chosen &= height > height.min(initial=np.inf)  # without any filter, everybody would be asked at once

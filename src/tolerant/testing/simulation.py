@@ -125,8 +125,9 @@ class _Simulation:
     def judge(self) -> Report:
         answers = settled = late = 0
         last = self.operator.running()[-1].checkpoint
+        foolish = isinstance(self._shards, type) and issubclass(self._shards, BoldShard)
         for checkpoint in self.operator.checkpoints:
-            audit = Audit(self.world, checkpoint, self._violations.append)
+            audit = Audit(self.world, checkpoint, self._violations.append, foolish)
             audit.run()
             if checkpoint is last:
                 audit.run_last(self._settled_from)
