@@ -44,8 +44,10 @@ class Violation(NamedTuple):
 
 @dataclass
 class Audit:
-    """Judges what the pipeline on one checkpoint claimed. `foolish`: its plans are drawn at random, so that a minimum or
-    maximum may have to ask at every boundary, and need not settle.
+    """Judges what the pipeline on one checkpoint claimed.
+
+    `foolish`: its plans are drawn at random, so that a minimum or maximum may have to ask at every boundary, and need
+    not settle.
     """
 
     world: World
