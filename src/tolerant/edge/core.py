@@ -318,9 +318,10 @@ class SourceCore:
             while (moment := (self._bank.tick + 1) * self._tick) <= at:
                 self._pass_boundaries(moment)
                 self.clock = moment
-                self._enforce_pending(moment)
                 new = (handles, values) if moment == at else (None, None)
                 self._send("update", self._bank.pass_tick(moment // self._tick, *new), moment)
+                # Behind the tick: what is recentred now counts its ticks from this one, as the row's time tells.
+                self._enforce_pending(moment)
         self._bank.tick = at // self._tick
         self._pass_boundaries(at)
         self.clock = at

@@ -212,6 +212,9 @@ def move(
         fn = queries.fn[query]
         if weight == 0.0 or fn == COUNT or queries.dirty[query]:
             continue
+        if items.far[item] != 0:  # its leave may reach it yet: the filter is not all there is to reckon with
+            queries.dirty[query] = True
+            continue
         queries.moving[query] += int(slope != 0.0) - int(old_slope != 0.0)
         if fn in (MIN, MAX):
             _move_extreme(query, old_centre, old_width, centre, width, queries)
