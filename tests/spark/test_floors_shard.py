@@ -101,9 +101,9 @@ def test_a_sum_over_items_on_leave_calls_them_back() -> None:
 class KeepsItsLeave(SourceCore):
     """A leave goes on after the item has sent a row."""
 
-    def _send(self, kind, handles, at):
+    def _send(self, kind, handles, at, been=None):
         far = self._bank.far[handles].copy()
-        super()._send(kind, handles, at)
+        super()._send(kind, handles, at, been)
         self._bank.far[handles] = far
         if self.watch:
             self.watch(at, handles)

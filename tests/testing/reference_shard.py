@@ -103,6 +103,9 @@ class ReferenceShard(Replayed):
         value, width = self.believed(key)
         return value - width / 2, value + width / 2
 
+    def recalled(self, key: str) -> bool:
+        return False
+
     def take(self, batch: Sequence[Entry]) -> list[Output]:
         for entry in batch:
             if entry.topic == "queries":

@@ -8,7 +8,8 @@ Time is passed in, rows come out of `drain`. What the rest of the system relies 
 - A last offered value is never outside its filter: widths that shrink are applied again, by the source itself, and so
   are centres that move: at every multiple of the tick, before anything else is stamped with it.
 - The newest version of a grant counts, from its arrival but not before its `since`; older ones are ignored.
-- A leave is over as soon as its item sends a row.
+- A leave is over as soon as its item sends a row. One that is sent because it was asked for tells where the item has
+  been over the stream's `memory`.
 - A sum of items that is filtered (`sums`) has the values of its items at every stamp, and is gone when one of them is.
 """
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.edge.bank import FilterBank, FilterState
-from tolerant.edge.outbox import Outbox
+from tolerant.edge.outbox import Ends, Outbox
 from tolerant.edge.sums import Sums, SumSet
 from tolerant.filters.forms import ITEMS, QUERIES
 from tolerant.kernels.decay import boundaries_passed
@@ -57,7 +58,7 @@ class SourceCore:
         """Called with (at, handles) whenever filters were recentred or given another grant, for audits."""
         self._period = options.boundary
         self._beat_after = max(1, options.lease // 3)
-        self._bank = FilterBank(predicts=options.policy == "predictive")
+        self._bank = FilterBank(predicts=options.policy == "predictive", span=options.memory)
         self._tick = options.tick
         self._grace = min(options.tick // _GRACE, options.latency // 4)
         self._keys: list[str] = []
@@ -317,15 +318,19 @@ class SourceCore:
         if self._bank.forecasts and self._count:
             while (moment := (self._bank.tick + 1) * self._tick) <= at:
                 self._pass_boundaries(moment)
-                self.clock = moment
+                self._come_to(moment)
                 new = (handles, values) if moment == at else (None, None)
                 self._send("update", self._bank.pass_tick(moment // self._tick, *new), moment)
                 # Behind the tick: what is recentred now counts its ticks from this one, as the row's time tells.
                 self._enforce_pending(moment)
         self._bank.tick = at // self._tick
         self._pass_boundaries(at)
-        self.clock = at
+        self._come_to(at)
         self._enforce_pending(at)
+
+    def _come_to(self, moment: int) -> None:
+        self.clock = moment
+        self._bank.reach(moment)
 
     def _pass_boundaries(self, at: int) -> None:
         target = boundaries_passed(at, self._period)
@@ -335,7 +340,7 @@ class SourceCore:
             self._boundary(self._passed * self._period + 1)
 
     def _boundary(self, moment: int) -> None:
-        self.clock = moment
+        self._come_to(moment)
         self._bank.decay(self._passed)
         self._enforce_pending(moment)
         self._reapply(moment)
@@ -356,10 +361,11 @@ class SourceCore:
         for handle in grants:
             self._pending.pop(handle, None)
         handles = np.array(list(grants), np.int64)
-        self._put_in_force(handles, list(grants.values()))
         confirm = np.array([grant.confirm for grant in grants.values()])
+        been = self._bank.been(handles[confirm])
+        self._put_in_force(handles, list(grants.values()))
         asked = self._bank.recentre(handles[confirm])
-        self._send("ack", asked, at)
+        self._send("ack", asked, at, been)
         self._send("update", self._bank.outside(handles[~confirm]), at)
         if self.watch:
             self.watch(at, handles)
@@ -400,7 +406,7 @@ class SourceCore:
         self._count += len(handles)
         self._send("hello", handles, at)
 
-    def _send(self, kind: str, handles: NDArray[np.int64], at: int) -> None:
+    def _send(self, kind: str, handles: NDArray[np.int64], at: int, been: Ends | None = None) -> None:
         if len(handles):
             bank = self._bank
             self._outbox.add(
@@ -411,6 +417,7 @@ class SourceCore:
                 bank.version[handles],
                 bank.slope[handles],
                 bank.reports(handles, whole=kind != "update"),
+                been,
             )
             bank.far[handles] = 0
             self._said = at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from tolerant.kernels.versions import version
 from tolerant.transport.rows import updates_batch
+
+Ends: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""The least and the greatest value of each of some items; infinite where that is not known."""
 
 
 class _Rows(NamedTuple):
@@ -20,6 +23,7 @@ class _Rows(NamedTuple):
     grants: NDArray[np.int64]
     slopes: NDArray[np.float64]
     reports: NDArray[np.void] | None
+    been: Ends | None
 
 
 class Outbox:
@@ -44,10 +48,13 @@ class Outbox:
         grants: NDArray[np.int64],
         slopes: NDArray[np.float64] | None = None,
         reports: NDArray[np.void] | None = None,
+        been: Ends | None = None,
     ) -> None:
-        """Say rows of one kind and moment; the arrays are kept. A handle of −1 stands for no item."""
+        """Say rows of one kind and moment; the arrays are kept. A handle of −1 stands for no item. `been`: where the
+        items have been lately.
+        """
         slopes = np.zeros(len(handles)) if slopes is None else slopes
-        self._rows.append(_Rows(kind, handles, at, values, grants, slopes, reports))
+        self._rows.append(_Rows(kind, handles, at, values, grants, slopes, reports, been))
         self._size += len(handles)
 
     def take(self, keys: list[str], clock: int) -> pa.RecordBatch:
@@ -73,7 +80,18 @@ class Outbox:
             grant=np.concatenate([row.grants for row in rows]),
             slope=np.concatenate([row.slopes for row in rows]),
             report=_reports(rows),
+            been=_been(rows),
         )
+
+
+def _been(rows: list[_Rows]) -> Ends | None:
+    """Where each row's item has been, NaN where nothing is said of that; None: nothing is said of any."""
+    if not any(row.been is not None and np.isfinite(row.been[0]).any() for row in rows):
+        return None
+    unsaid = [np.full(len(row.handles), np.nan) for row in rows]
+    least = np.concatenate([none if row.been is None else row.been[0] for row, none in zip(rows, unsaid, strict=True)])
+    most = np.concatenate([none if row.been is None else row.been[1] for row, none in zip(rows, unsaid, strict=True)])
+    return least, most
 
 
 def _reports(rows: list[_Rows]) -> list[bytes | None] | None:

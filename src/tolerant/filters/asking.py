@@ -3,7 +3,9 @@ asked.
 
 An item that is far from the extreme gets leave to be anything beyond its floor. The leave ends with the next row that
 it sends, whatever that says, so that both ends know when it is over. As long as every floor is beyond the answer's far
-end, the answer is as good as with filters; a floor that comes nearer is asked before it matters.
+end, the answer is as good as with filters; a floor that comes nearer is asked before it matters. Rows that have arrived
+and wait for their time say beforehand what comes: so an item is asked while the answer waits, and its reply, which
+tells where it has been meanwhile, is there in time if the round trip takes less than λ.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 from tolerant.filters.bounds import centre_at, ends
 from tolerant.filters.floors import FAR, UP
 from tolerant.filters.state import COUNT, MAX, MIN, Codes, Floats, Integers, Items, Links, Queries
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import borrowing, compiled
 
 
 class Freed(NamedTuple):
@@ -95,19 +97,68 @@ def _floor(item: int, side: float, centre: float, bound: Floats, queries: Querie
     return side * floor
 
 
+class Coming(NamedTuple):
+    """Rows that have arrived and wait for their time, in any order; a level of NaN: the item goes."""
+
+    item: Integers
+    sequence: Integers
+    level: Floats
+
+
+NOTHING_COMES = Coming(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
 @compiled
-def to_ask(tick: int, items: Items, queries: Queries, links: Links) -> Integers:
-    """The items on leave that could soon be the extreme of one of their queries: not yet asked, and from sources that
-    are heard.
+def to_ask(tick: int, coming: Coming, items: Items, queries: Queries, links: Links) -> Integers:
+    """The items on leave that could soon be the extreme of one of their queries, also by what is coming: not yet asked,
+    and from sources that are heard.
     """
     wanted = np.zeros(items.far.size, np.bool_)
+    least, most = _levels(coming, items)
     for query in range(links.query_start.size - 1):
         if queries.fn[query] not in (MIN, MAX) or queries.dirty[query]:
             continue
+        near = queries.high[query] if queries.fn[query] == MIN else queries.low[query]
+        if least.size > 0:
+            near = _nearest_to_come(query, near, tick, least, most, items, queries, links)
         for position in range(links.query_start[query], links.query_start[query + 1]):
             item = links.query_items[position]
             if items.far[item] == 0 or items.asked[item] or items.stale[item] or links.query_weights[position] == 0.0:
                 continue
             low, high = ends(items, item, tick)
-            wanted[item] |= low < queries.high[query] if queries.fn[query] == MIN else high > queries.low[query]
+            wanted[item] |= low < near if queries.fn[query] == MIN else high > near
     return np.flatnonzero(wanted)
+
+
+@compiled
+def _levels(coming: Coming, items: Items) -> tuple[Floats, Floats]:
+    """The least and the greatest level that is coming of each item, ∞ and −∞ where none is; empty: none at all."""
+    size = items.far.size if coming.item.size > 0 else 0
+    least, most = np.full(size, np.inf), np.full(size, -np.inf)
+    for row in range(coming.item.size):
+        item, level = coming.item[row], coming.level[row]
+        if coming.sequence[row] > items.sequence[item]:  # else it has been applied before
+            least[item] = min(least[item], -np.inf if np.isnan(level) else level)
+            most[item] = max(most[item], np.inf if np.isnan(level) else level)
+    return least, most
+
+
+@borrowing
+def _nearest_to_come(
+    query: int, near: float, tick: int, least: Floats, most: Floats, items: Items, queries: Queries, links: Links
+) -> float:
+    """How far the inner end of a minimum (or maximum) comes towards items that are on leave; `near`: where it is."""
+    side = 1.0 if queries.fn[query] == MIN else -1.0
+    coming, inner = False, np.inf
+    for position in range(links.query_start[query], links.query_start[query + 1]):
+        item = links.query_items[position]
+        if links.query_weights[position] == 0.0:
+            continue
+        if least[item] <= most[item]:
+            coming = True
+            end = (most[item] if side > 0 else -least[item]) + items.width[item] / 2
+        else:
+            low, high = ends(items, item, tick)
+            end = high if side > 0 else -low
+        inner = min(inner, end)
+    return side * max(side * near, inner) if coming else near

@@ -51,14 +51,16 @@ def centre_at(items: Items, item: int, tick: int) -> float:
 
 @borrowing
 def ends(items: Items, item: int, tick: int) -> tuple[float, float]:
-    """Between which values an item must be reckoned with: in its filter, or beyond its leave, which it may have got."""
+    """Between which values an item must be reckoned with: in its filter, or beyond its leave, which it may have got;
+    but only where it has told that it is, if it has.
+    """
     centre, pad = centre_at(items, item, tick), items.pad[item]
     width = items.width[item] + pad
     low, high = centre - width / 2, centre + width / 2
     if items.far[item] > 0:
-        return min(low, items.leave[item] - pad / 2), np.inf
+        return max(min(low, items.leave[item] - pad / 2), items.least[item]), items.most[item]
     if items.far[item] < 0:
-        return -np.inf, max(high, items.leave[item] + pad / 2)
+        return items.least[item], min(max(high, items.leave[item] + pad / 2), items.most[item])
     return low, high
 
 
@@ -66,6 +68,7 @@ def ends(items: Items, item: int, tick: int) -> tuple[float, float]:
 def return_from(item: int, items: Items, queries: Queries, links: Links) -> None:
     """An item's leave is over."""
     items.far[item], items.asked[item] = 0, False
+    items.least[item], items.most[item] = -np.inf, np.inf
     for position in range(links.item_start[item], links.item_start[item + 1]):
         queries.dirty[links.item_queries[position]] = True
 

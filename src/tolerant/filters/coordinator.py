@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.filters import applying, bounds, exchange
-from tolerant.filters.asking import sides, to_ask
+from tolerant.filters.asking import NOTHING_COMES, Coming, sides, to_ask
 from tolerant.filters.book import Book
 from tolerant.filters.exchange import Part, Room
 from tolerant.filters.growth import boundary as grow
@@ -265,13 +265,44 @@ class Coordinator:
         self.at = max(self.at, int(ats[-1]))
         return int(duplicates)
 
-    def settle(self, at: int) -> None:
-        """Let items grow into room that has been confirmed to be free, and ask those that may be too near."""
+    @property
+    def away(self) -> bool:
+        """Whether any item is on leave."""
+        return bool(self._book.items.far.any())
+
+    def recall(self, item: int, least: float, most: float, at: int) -> None:
+        """From `at` on an item on leave is known, whatever its leave, to be between these, until that is forgotten."""
+        items = self._book.items
+        if items.far[item] != 0:
+            items.least[item], items.most[item] = least, most
+            self._book.queries.dirty[self.queries_of(np.array([item]))] = True
+            self.say_of(np.array([item]), at)
+
+    def forget_recalled(self, items: Integers) -> None:
+        """What was recalled of items holds no more; `say_of` says what comes of it."""
+        self._book.items.least[items], self._book.items.most[items] = -np.inf, np.inf
+        self._book.queries.dirty[self.queries_of(items)] = True
+
+    def recalled(self, item: str) -> bool:
+        """Whether an item is known by what it has told, whatever its leave."""
+        return bool(np.isfinite(self._book.items.least[self._book.index[item]]))
+
+    def say_of(self, items: Integers, at: int) -> None:
+        """Give the answers that have items which changed."""
+        self.reach(at)
+        self._say(self.queries_of(items), at)
+
+    def foresee(self, coming: Coming, at: int) -> None:
+        """Ask the items on leave that may be too near by what is coming."""
         if self._asks:
             book = self._book
-            near = to_ask(self.tick, book.items, book.queries, book.links())
+            near = to_ask(self.tick, coming, book.items, book.queries, book.links())
             if len(near):
                 self.ledger.ask(near, at)
+
+    def settle(self, at: int) -> None:
+        """Let items grow into room that has been confirmed to be free, and ask those that may be too near."""
+        self.foresee(NOTHING_COMES, at)
         which, widths = self.planner.grow(self._book, at // self._length)
         if len(which):
             self.ledger.issue(which, widths, np.zeros(len(which), np.bool_), at)

@@ -63,6 +63,8 @@ class Items(NamedTuple):
     leave: Floats
     leave_version: Integers  # of the grant that gives the leave: a row under it, or a later one, ends it
     asked: Flags  # for a row that ends the leave
+    least: Floats  # where it is while on leave, as it has told itself; infinite: it has not
+    most: Floats
     compound: Flags  # a sum that stands for other items: an average does not count it
     held: Codes
     slot_low: Integers
@@ -142,7 +144,7 @@ _TYPES: dict[str, type] = {
     "Bytes": np.uint8,
 }
 
-_INITIAL: dict[str, float] = {"width": np.inf, "cost": 1.0, "said_flags": -1}
+_INITIAL: dict[str, float] = {"width": np.inf, "cost": 1.0, "least": -np.inf, "most": np.inf, "said_flags": -1}
 
 Arrays = TypeVar("Arrays", Items, Queries)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tolerant.filters.reports import REPORT
 from tolerant.streams import KeyPart, Stream, is_sum, key_parts, shard_of_sum
-from tolerant.transport.rows import DEAD, UPDATES, unpack
+from tolerant.transport.rows import DEAD, RECALLING, UPDATES, are_updates, unpack
 
 UPDATE, HELLO, BEAT, ACK, GONE, WISH, CLOCK = range(7)
 KINDS = ("update", "hello", "beat", "ack", "gone", "wish", "clock")
@@ -67,13 +67,14 @@ def dead_batch(rows: Iterable[DeadRow]) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What one entry holds: usable rows in order, the checkpoint that each clock row among them names, and the dead
-    rows.
+    """What one entry holds: usable rows in order, the checkpoint that each clock row among them names, the dead rows,
+    and between which values the items of acks have been, by row.
     """
 
     rows: NDArray[np.void]
     checkpoints: dict[int, str]
     dead: list[DeadRow]
+    been: dict[int, tuple[float, float]] = field(default_factory=dict)
 
 
 class Intake:
@@ -100,7 +101,7 @@ class Intake:
             batch = unpack(payload)
         except ValueError as error:
             return Arrived(np.zeros(0, ROW), {}, [DeadRow(str(error), payload=payload[:4096])])
-        if not batch.schema.equals(UPDATES):
+        if not are_updates(batch):
             missing = [name for name in UPDATES.names if name not in batch.schema.names]
             reason = f"columns must be those of updates, missing: {', '.join(missing) or 'none, but types differ'}"
             return Arrived(np.zeros(0, ROW), {}, [DeadRow(reason, payload=payload[:4096])])
@@ -112,7 +113,8 @@ class Intake:
         kept = batch.filter(pa.array(~bad)) if dead else batch
         rows = self._arrays(kept, words, known)
         clocks = np.flatnonzero(rows["kind"] == CLOCK)
-        return Arrived(rows, {int(row): str(kept.column("source")[row].as_py()) for row in clocks}, dead)
+        checkpoints = {int(row): str(kept.column("source")[row].as_py()) for row in clocks}
+        return Arrived(rows, checkpoints, dead, _been(kept) if kept.schema.equals(RECALLING) else {})
 
     def tells_of_an_item(self, row: DeadRow) -> bool:
         """Whether a row that could not be used still says that an item exists."""
@@ -205,6 +207,16 @@ def _clean(batch: pa.RecordBatch) -> bool:
     clocks = _codes(batch.column("kind"), KINDS) == CLOCK
     fine = np.isfinite(_numbers(batch.column("value"))) & np.isfinite(_numbers(batch.column("slope")))
     return bool((fine & ((sequences > 0) | clocks)).all()) and _whole_reports(batch.column("report"))
+
+
+def _been(batch: pa.RecordBatch) -> dict[int, tuple[float, float]]:
+    """By row, between which values the item of an ack has been; one that says nothing of sense is left out."""
+    said = zip(*(batch.column(name).to_pylist() for name in ("kind", "least", "most")), strict=True)
+    return {
+        row: (least, most)
+        for row, (kind, least, most) in enumerate(said)
+        if kind == "ack" and least is not None and most is not None and -np.inf < least <= most < np.inf
+    }
 
 
 def _numbers(column: pa.DoubleArray) -> NDArray[np.float64]:

@@ -62,7 +62,7 @@ def split(payload: bytes, stream: Stream) -> list[tuple[int, bytes]]:
         batch = rows.unpack(payload)
     except ValueError:
         return [(0, payload)]
-    if not batch.schema.equals(rows.UPDATES):
+    if not rows.are_updates(batch):
         return [(0, payload)]
     shards = stream.options.shards
     kinds = batch.column("kind").cast(pa.string())
@@ -146,8 +146,8 @@ def _part(batch: pa.RecordBatch, of_row: NDArray[np.int64], shard: int) -> pa.Re
         mine[row] = True
         table["kind"][row], table["key"][row], table["value"][row] = "beat", "", 0.0
         table["slope"][row], table["report"][row], table["grant"][row] = 0.0, None, 0
-    columns = [_column(table[field.name], field.type) for field in rows.UPDATES]
-    return pa.record_batch(columns, schema=rows.UPDATES).filter(pa.array(mine))
+    columns = [_column(table[field.name], field.type) for field in batch.schema]
+    return pa.record_batch(columns, schema=batch.schema).filter(pa.array(mine))
 
 
 def _column(values: list[object], kind: pa.DataType) -> pa.Array:

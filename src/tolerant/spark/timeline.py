@@ -98,6 +98,10 @@ class Timeline:
         found = rows[ready]
         return found[in_order(found)]
 
+    def waiting(self) -> NDArray[np.void]:
+        """The rows that a clock row has passed and whose time has not come, in no order."""
+        return np.concatenate([np.zeros(0, ROW), *self._waiting])
+
     def waiting_items(self) -> NDArray[np.int64]:
         """The items that rows still wait for."""
         parts = [*self._waiting, *(rows for chunks in self._arrived.values() for rows in chunks)]

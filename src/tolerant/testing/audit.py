@@ -1,7 +1,7 @@
 """The judgement of a simulation: what was claimed, held against what was true (`specs/0-pipeline.md` §3, §4).
 
 1. For every item, or sum of items that is filtered, and horizon the source's filter, and with it the value, lies inside
-   what the pipeline believes.
+   what the pipeline believes; of an item on leave that has told where it is, the value does.
 2. Every settled answer contains the truth and is at most 2·within wide, when it is said and as long as it stands.
 3. No accepted row is lost: in the end every item is believed where its filter is.
 4. What a source that is silent for longer than its lease has to do with is stale, and late rows are counted.
@@ -114,14 +114,14 @@ class Audit:
             if believed is None:
                 self._violate("loss", horizon, f"item {key} is not known")
                 continue
-            centre, width, low, high = believed
+            centre, width, low, high, recalled = believed
             actual, stands = self._width(state, horizon), state.centre_at(horizon // self.world.stream.options.tick)
             if not _inside(stands, actual, centre, width):
                 text = f"filter of {key} is {stands} ± {actual}/2 under {state.version:#x}"
                 self._violate("belief", horizon, f"{text}, believed {centre} ± {width}/2")
             elif not low - _slack(value) <= value <= high + _slack(value):
                 self._violate("belief", horizon, f"value of {key} is {value}, believed {low} … {high}")
-            elif state.far and not (low <= state.leave if state.far > 0 else high >= state.leave):
+            elif state.far and not recalled and not (low <= state.leave if state.far > 0 else high >= state.leave):
                 self._violate("belief", horizon, f"{key} may go to {state.leave} unheard, believed {low} … {high}")
 
     def _judge_losses(self, observation: Observation, horizon: int) -> None:

@@ -27,18 +27,25 @@ class Auditable(Hosted, Protocol):
         """Between which values an item is reckoned with at the horizon. `KeyError`: no such item."""
         ...
 
+    def recalled(self, key: str) -> bool:
+        """Whether that is where the item has told that it is, whatever its leave."""
+        ...
+
 
 ShardFactory: TypeAlias = Callable[[Stream, int, int, str], Auditable]
 """(stream, shard, epoch, checkpoint) → a shard."""
 
 
 class Belief(NamedTuple):
-    """What a shard reckons with for an item: its filter, and between which values it must be."""
+    """What a shard reckons with for an item: its filter, between which values it must be, and whether because it has
+    told so.
+    """
 
     centre: float
     width: float
     low: float
     high: float
+    recalled: bool
 
 
 class Observation(NamedTuple):
@@ -205,7 +212,7 @@ class SimulatedPipeline:
         found: dict[str, Belief] = {}
         for key in self._world.truth.items:
             try:
-                found[key] = Belief(*self._shard.believed(key), *self._shard.ends(key))
+                found[key] = Belief(*self._shard.believed(key), *self._shard.ends(key), self._shard.recalled(key))
             except KeyError:
                 continue
         return found

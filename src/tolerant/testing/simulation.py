@@ -68,11 +68,14 @@ def simulate_faults(
     source_factory: SourceFactory | None = None,
     steps: int = STEPS,
     faults: Faults | None = None,
+    latency: int | None = None,
 ) -> Report:
     """Play a history of `steps` boundaries under faults and then a calm one, and judge it.
 
     shard_factory: (stream, shard, epoch, checkpoint) → the shard to be tested; default: `BoundedShard`.
     source_factory: (name, epoch, options) → the source to be tested; default: `SourceCore`.
+
+    latency: λ of the stream, microseconds; default: one of a few that the seed chooses.
 
     Half of the histories of a predicted stream have ends that forecast and plan at random (`bold`).
     """
@@ -82,17 +85,20 @@ def simulate_faults(
         shard_factory or (BoldShard if bold else BoundedShard),
         source_factory or (BoldSource if bold else SourceCore),
         faults or Faults(),
+        latency,
     )
     simulation.play(steps)
     return simulation.judge()
 
 
 class _Simulation:
-    def __init__(self, seed: int, shards: ShardFactory, sources: SourceFactory, faults: Faults) -> None:
+    def __init__(
+        self, seed: int, shards: ShardFactory, sources: SourceFactory, faults: Faults, latency: int | None
+    ) -> None:
         self._seed = seed
         self._shards = shards
         self._violations: list[Violation] = []
-        stream = _stream(seed)
+        stream = _stream(seed, latency)
         self._period = stream.options.boundary
         self.world = World(seed, stream, faults, start=1000 * self._period)
         hosts = [f"h{number}" for number in range(self.world.random.randint(2, 3))]
@@ -161,7 +167,7 @@ class _Simulation:
                 self._violations.append(Violation("replay", world.now, text))
 
 
-def _stream(seed: int) -> Stream:
+def _stream(seed: int, latency: int | None) -> Stream:
     """Short periods, and options that differ from seed to seed."""
     columns = (Column("host", "STRING"), Column("kind", "STRING"), Column("rate", "DOUBLE"))
     policy = _POLICIES[seed % len(_POLICIES)]
@@ -170,7 +176,7 @@ def _stream(seed: int) -> Stream:
     options = StreamOptions(
         tick=SECOND // ticks,
         period=ticks,
-        latency=(SECOND, SECOND, SECOND // 2)[seed % 3],
+        latency=latency or (SECOND, SECOND, SECOND // 2)[seed % 3],
         lease=2 * SECOND,
         shrink=(0.05, 0.3)[seed % 2],
         policy=policy,

@@ -297,7 +297,7 @@ class SimulatedSource:
         row = self._world.random.choice(usable)
         self._world.say(f"row {row['sequence']:#x} of {row['key']} at {row['at']} is corrupted")
         row["value"] = float("nan")
-        return pa.RecordBatch.from_pylist(rows, UPDATES)
+        return pa.RecordBatch.from_pylist(rows, batch.schema)
 
     # -- the way back -------------------------------------------------------------------------------------------
 

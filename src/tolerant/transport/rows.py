@@ -35,6 +35,9 @@ UPDATES = pa.schema(
 )
 """Rows of `updates.<stream>`."""
 
+RECALLING = pa.schema([*UPDATES, ("least", pa.float64()), ("most", pa.float64())])
+"""The same where some row tells between which values its item has been (`StreamOptions.memory`); null where not."""
+
 NO_TIME = -(2**62)
 """The `at` of a clock row that announces an epoch and moves no time."""
 
@@ -175,25 +178,35 @@ def updates_batch(
     grant: NDArray[np.int64] | list[int] | None = None,
     slope: NDArray[np.float64] | list[float] | None = None,
     report: list[bytes | None] | None = None,
+    been: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> pa.RecordBatch:
-    """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; by default no prediction."""
+    """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; by default no prediction.
+
+    `been`: the columns `least` and `most`, where a number that is not finite stands for nothing.
+    """
     n = len(keys)
     kinds = pa.array([kind] * n if isinstance(kind, str) else kind, pa.string()).dictionary_encode()
-    return pa.record_batch(
-        [
-            kinds,
-            pa.array(keys, pa.string()).dictionary_encode(),
-            pa.array(at, pa.int64()),
-            pa.array([source] * n, pa.string()).dictionary_encode(),
-            pa.array(sequence, pa.int64()),
-            pa.array(np.full(n, through), pa.int64()),
-            pa.array(np.zeros(n) if value is None else value, pa.float64()),
-            pa.array(np.zeros(n) if slope is None else slope, pa.float64()),
-            pa.nulls(n, pa.binary()) if report is None else pa.array(report, pa.binary()),
-            pa.array(np.zeros(n, np.int64) if grant is None else grant, pa.int64()),
-        ],
-        schema=UPDATES,
-    )
+    columns = [
+        kinds,
+        pa.array(keys, pa.string()).dictionary_encode(),
+        pa.array(at, pa.int64()),
+        pa.array([source] * n, pa.string()).dictionary_encode(),
+        pa.array(sequence, pa.int64()),
+        pa.array(np.full(n, through), pa.int64()),
+        pa.array(np.zeros(n) if value is None else value, pa.float64()),
+        pa.array(np.zeros(n) if slope is None else slope, pa.float64()),
+        pa.nulls(n, pa.binary()) if report is None else pa.array(report, pa.binary()),
+        pa.array(np.zeros(n, np.int64) if grant is None else grant, pa.int64()),
+    ]
+    if been is None:
+        return pa.record_batch(columns, schema=UPDATES)
+    columns += [pa.array(end, pa.float64(), mask=~np.isfinite(end)) for end in been]
+    return pa.record_batch(columns, schema=RECALLING)
+
+
+def are_updates(batch: pa.RecordBatch) -> bool:
+    """Whether a batch has the columns of `updates.<stream>`."""
+    return bool(batch.schema.equals(UPDATES) or batch.schema.equals(RECALLING))
 
 
 def clock_batch(at: int, epoch: int = 0, checkpoint: str = "") -> pa.RecordBatch:

@@ -55,7 +55,10 @@ def connect(file: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, file: Path) -> None:
-    if not _is_log(connection, file):
+    connection.execute("BEGIN")  # to see one state of the file: another process may just be making it
+    made = _is_log(connection, file)
+    connection.execute("COMMIT")
+    if not made:
         # A new file. Two processes may come here at once: the second waits, then finds the tables made.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL").fetchone()

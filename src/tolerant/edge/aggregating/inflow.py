@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tolerant.kernels.versions import epoch_of
 from tolerant.planning import Way
-from tolerant.transport.rows import UPDATES, unpack
+from tolerant.transport.rows import are_updates, unpack
 
 _TELLING = ("update", "hello", "ack")
 
@@ -32,7 +32,7 @@ def read_heard(payload: bytes, giver: str) -> list[Heard]:
         batch = unpack(payload)
     except ValueError:
         return []
-    if not batch.schema.equals(UPDATES):
+    if not are_updates(batch):
         return []
     names = ("at", "key", "sequence", "kind", "source", "value")
     columns: Iterable[pa.Array] = (batch.column(name).to_pylist() for name in names)

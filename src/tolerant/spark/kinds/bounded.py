@@ -60,12 +60,19 @@ class BoundedShard(Replayed):
         self._bury(arrived.dead)
         begin = 0
         for clock, checkpoint in arrived.checkpoints.items():
-            self._values(arrived.rows[begin:clock], partition)
+            self._values(arrived, begin, clock, partition)
             self._clock(arrived.rows[clock], checkpoint, partition)
             begin = clock + 1
-        self._values(arrived.rows[begin:], partition)
+        self._values(arrived, begin, len(arrived.rows), partition)
 
-    def _values(self, rows: Rows, partition: int) -> None:
+    def _values(self, arrived: Arrived, begin: int, end: int, partition: int) -> None:
+        """Rows begin … end − 1, without a clock row among them."""
+        self._wait(arrived.rows[begin:end], partition)
+        recalling = [row for row in arrived.been if begin <= row < end]
+        if recalling and self._timeline.horizon is not None:
+            self._engine.recall(arrived.rows[recalling], [arrived.been[row] for row in recalling], self._now())
+
+    def _wait(self, rows: Rows, partition: int) -> None:
         self._engine.sources.count(rows)
         self._timeline.note_delays(rows, partition)
         late = self._timeline.is_late(rows)
@@ -101,6 +108,8 @@ class BoundedShard(Replayed):
             if first:
                 self._engine.start(horizon)
             passed = self._engine.advance(self._timeline.due(), horizon)
+            if self._engine.coordinator.away:
+                self._engine.foresee(self._timeline.waiting(), horizon)
         if len(future):  # after the rows up to the horizon, of which these are ahead
             self._bury([self._from_the_future(row, at) for row in future])
             self._engine.roll.discard(future["item"], at)
@@ -231,6 +240,10 @@ class BoundedShard(Replayed):
     def ends(self, key: str) -> tuple[float, float]:
         """Between which values the pipeline reckons with an item at its horizon."""
         return self._engine.coordinator.ends(key)
+
+    def recalled(self, key: str) -> bool:
+        """Whether an item is reckoned with where it has told that it is, whatever its leave."""
+        return self._engine.coordinator.recalled(key)
 
     @property
     def horizon(self) -> int | None:

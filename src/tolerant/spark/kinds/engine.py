@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.filters.asking import Coming
 from tolerant.filters.coordinator import Coordinator
 from tolerant.filters.state import Said
 from tolerant.kernels.versions import COUNTER_BITS
@@ -64,6 +65,7 @@ class Engine:
         self._answers: list[Said] = []
         self._spoken: list[tuple[list[Said], list[str | None]]] = []
         self._forgotten: list[str] = []
+        self._recalled: dict[int, int] = {}  # items on leave that have told where they are, and until when
         self.roll = Roll()
         self.forms = Forms(self.coordinator, self.roll, self.sources, shard, self._hold_answers)
 
@@ -152,6 +154,29 @@ class Engine:
         found.extend((int(rows["at"][~whole][row]), items[k : k + 1]) for k, row in enumerate(first_rows))
         return found
 
+    def foresee(self, waiting: Rows, horizon: int) -> None:
+        """Ask the items that rows whose time has not come will make matter."""
+        rows = waiting[(waiting["item"] >= 0) & (waiting["kind"] != WISH)]
+        level = np.where(rows["kind"] == GONE, np.nan, rows["value"])
+        self.coordinator.foresee(Coming(rows["item"].copy(), rows["sequence"].copy(), level), horizon)
+
+    def recall(self, rows: Rows, been: Iterable[tuple[float, float]], horizon: int) -> None:
+        """Rows, which wait for their time, tell between which values their items have been until then."""
+        for row, (least, most) in zip(rows, been, strict=True):
+            item, at = int(row["item"]), int(row["at"])
+            begun = at - self._stream.options.memory  # what the item tells is of after that
+            if begun <= horizon < at and self.roll.owner[item] == row["source"] and at > self._recalled.get(item, 0):
+                self._recalled[item] = at
+                self.coordinator.recall(item, least, most, horizon)
+        self._keep_answers()
+
+    def _forget_recalled(self, items: Iterable[int]) -> NDArray[np.int64]:
+        """What these items have told holds no more; the items of which something was known."""
+        found = np.array([item for item in items if self._recalled.pop(item, None) is not None], np.int64)
+        if len(found):
+            self.coordinator.forget_recalled(found)
+        return found
+
     def doubt_all(self, rival: int, at: int) -> None:
         """Another pipeline grants under the epoch `rival`."""
         self.coordinator.doubt_all(rival, at)
@@ -221,7 +246,8 @@ class Engine:
         silence = self.sources.next_silence(rows, until)
         if silence is not None:  # of late rows it may have been before; known it is from now on
             silence = max(silence, self.coordinator.at)
-        return min((at for at in (first, silence) if at is not None), default=None)
+        forgotten = min((at for at in self._recalled.values() if at <= until), default=None)
+        return min((at for at in (first, silence, forgotten) if at is not None), default=None)
 
     def _plain(self, rows: Rows) -> None:
         if not len(rows):
@@ -244,6 +270,7 @@ class Engine:
             )
 
     def _special(self, rows: Rows, later: Rows, at: int) -> None:
+        forgotten = self._forget_recalled([item for item, until in self._recalled.items() if until <= at])
         self._silences(at)
         self._restarts(rows, at)
         self._revivals(rows, at)
@@ -253,6 +280,8 @@ class Engine:
         self._plain(rows[rows["kind"] != GONE])
         self.sources.hear(departures)
         self._depart(departures, at)
+        if len(forgotten):  # of most of them a row has just said what they are
+            self.coordinator.say_of(forgotten, at)
 
     def _wishes(self, rows: Rows) -> Rows:
         """Sources say which form they would rather send; the rows without that."""
@@ -319,6 +348,7 @@ class Engine:
         items, sources = rows["item"][taken], rows["source"][taken]
         if len(items):
             self.forms.handed_over(items, at)
+            self._forget_recalled(items.tolist())
         self.roll.owner[items] = sources
         self.coordinator.forget_sequences(items, self.sources.epoch[sources])
         refused = foreign & (self.roll.owner[rows["item"]] != rows["source"])
@@ -470,11 +500,12 @@ class Engine:
         more, sources = self.sources.state()
         size = len(self.coordinator.item_names())
         arrays |= more | self.roll.state(size)
-        return arrays, [coordinator, sources, vars(self.tally), self.instances, self.forms.state()]
+        recalled = list(self._recalled.items())
+        return arrays, [coordinator, sources, vars(self.tally), self.instances, self.forms.state(), recalled]
 
     def load(self, arrays: dict[str, NDArray[Any]], values: Any, selects: Mapping[str, AggregateSelect]) -> None:
         """Become what `state` said."""
-        coordinator, sources, tally, instances, forms = values
+        coordinator, sources, tally, instances, forms, recalled = values
         self.coordinator.load(arrays, coordinator)
         self.sources.load(arrays, sources)
         self.roll.load(arrays)
@@ -482,3 +513,4 @@ class Engine:
         self.instances = instances
         self.selects = {name: selects[name] for name in instances}
         self.forms.load(forms)
+        self._recalled = {int(item): int(until) for item, until in recalled}

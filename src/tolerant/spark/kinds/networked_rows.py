@@ -11,7 +11,7 @@ import numpy as np
 from tolerant.planning import Report
 from tolerant.spark.intake import KINDS
 from tolerant.transport.plans import REPORTS, read_part_key
-from tolerant.transport.rows import UPDATES, unpack
+from tolerant.transport.rows import are_updates, unpack
 
 _TELLING = ("update", "hello", "ack")
 
@@ -58,7 +58,7 @@ def read_rows(payload: bytes) -> list[Row]:
         ValueError: it is no such entry.
     """
     batch = unpack(payload)
-    if not batch.schema.equals(UPDATES):
+    if not are_updates(batch):
         raise ValueError("columns must be those of updates")
     names = ("at", "key", "sequence", "kind", "source", "value", "grant")
     columns = (batch.column(name).to_pylist() for name in names)

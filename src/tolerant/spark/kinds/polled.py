@@ -27,7 +27,7 @@ from tolerant.sql.statements import AggregateSelect, CreateQuery, Statement
 from tolerant.streams import Stream
 from tolerant.transport.log import QUERIES, Entry
 from tolerant.transport.pulls import Pull, read_pulls, topic_of
-from tolerant.transport.rows import NO_TIME, UPDATES, unpack
+from tolerant.transport.rows import NO_TIME, are_updates, unpack
 
 _TALLY = (*KINDS[:-1], "grants", "values", "unchanged", "failed", "late", "dead", "duplicates", "bytes")
 
@@ -100,7 +100,7 @@ class PolledShard(Replayed):
         self._tally["bytes"] += len(payload)
         try:
             batch = unpack(payload)
-            if not batch.schema.equals(UPDATES):
+            if not are_updates(batch):
                 raise ValueError("columns must be those of updates")
         except ValueError as error:
             self._dead.append(DeadRow(str(error), payload=payload[:4096]))
