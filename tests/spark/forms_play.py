@@ -8,12 +8,31 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rig import CHECKPOINT, Rig, key
 
+from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.bounded import BoundedShard
-from tolerant.streams import SECOND
+from tolerant.spark.splitter import Split
+from tolerant.streams import SECOND, Stream
 from tolerant.transport.forms import read_forms
+from tolerant.transport.log import Entry
 from tolerant.transport.rows import read_grants, unpack
 
 OFFERED, FORMING, FORMED, PARTING = range(4)
+
+
+class SeveralShards:
+    """Shards behind a splitter, in the place of one."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.split = Split(stream)
+        self.shards = [BoundedShard(stream, shard, 1, CHECKPOINT) for shard in range(stream.options.shards)]
+
+    def apply(self, batch: Sequence[Entry]) -> tuple[list[Output], list[bytes]]:
+        parts: list[list[Entry]] = [[] for _ in self.shards]
+        for entry in batch:
+            for shard, payload in self.split._all_parts(entry.topic, entry.payload):
+                parts[shard].append(Entry(entry.topic, 0, entry.position, payload))
+        said = [shard.apply(part) for shard, part in zip(self.shards, parts, strict=True)]
+        return [output for outputs, _ in said for output in outputs], [delta for _, delta in said]
 
 
 class Play:
@@ -30,10 +49,14 @@ class Play:
         formed: bool = True,
         form: str | None = None,
         period: int = 4,
+        shards: int = 1,
     ) -> None:
-        options = f"WITH (policy = '{policy}', period = {period})"
+        spread = f", shards = {shards}, shard = host" if shards > 1 else ""
+        options = f"WITH (policy = '{policy}', period = {period}{spread})"
         stream = f"CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind) {options}"
         self.rig = Rig(*statements, stream=stream)
+        if shards > 1:
+            self.rig.shard = SeveralShards(self.rig.stream)
         self.formed, self.form = formed, form
         self.heard: dict[str, int] = {}
         self.sent: Counter[str] = Counter()
@@ -52,13 +75,13 @@ class Play:
         self.tell(source)
 
     def tick(self, readings: Mapping[str, Mapping[str, float]], *, read: bool = True) -> None:
-        """A second passes: source → host → reading."""
+        """A second passes: source → host, or host/kind → reading."""
         rig = self.rig
         rig.now += SECOND
         self.truth.append({host: value for values in readings.values() for host, value in values.items()})
         for source, values in readings.items():
             core = rig.sources[source]
-            handles = core.register([key(host) for host in values])
+            handles = core.register([key(*host.split("/")) for host in values])
             core.offer(handles, np.array(list(values.values()), np.float64), rig.now)
             rig.flush(source)
         rig.clock(rig.now + SECOND - 1)
@@ -112,9 +135,11 @@ class Play:
         """Of all sets."""
         return [one.phase for one in self.forms.sets.values()]
 
-    def check(self, query: str, truth: Sequence[float], within: float, unsettled: range = range(0)) -> None:
+    def check(
+        self, query: str, truth: Sequence[float], within: float, unsettled: range = range(0), group: str = ""
+    ) -> None:
         """Every settled answer holds; all are settled but the first and those of some ticks. `truth` at each tick."""
-        answers = self.rig.answers(query)
+        answers = self.rig.answers(query, group)
         assert answers
         for answer in answers:
             tick = (answer.at - 1_000_000 * SECOND) // SECOND - 1

@@ -51,6 +51,27 @@ def test_an_average_of_one_source_takes_far_fewer_messages(policy):
     assert together.messages() - beats - before["together"] < 0.02 * (apart.messages() - before["apart"])
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_sums_of_a_source_whose_items_are_in_several_shards(policy):
+    hosts, kinds = [f"h{number}" for number in range(6)], [f"k{number}" for number in range(5)]
+    query = "CREATE QUERY q AS SELECT host, AVG(rate) FROM traffic GROUP BY host WITHIN 1"
+    names = [f"{host}/{kind}" for host in hosts for kind in kinds]
+    values = walks(6, len(names), 400)
+    counts = {}
+    for formed in (True, False):
+        play = Play(query, policy=policy, shards=2, formed=formed)
+        play.start("s")
+        for row in values:
+            play.tick({"s": dict(zip(names, row.tolist(), strict=True))})
+        counts[formed] = play.messages()
+        for number, host in enumerate(hosts):
+            truth = values[:, number * len(kinds) : (number + 1) * len(kinds)].mean(axis=1)
+            play.check("q", truth, 1, group=host)
+        formed_by = [len(shard._engine.forms.sets) for shard in play.rig.shard.shards]
+        assert all(formed_by)
+    assert counts[True] < 0.6 * counts[False]
+
+
 def test_sums_are_formed_where_that_pays_and_given_up_when_activity_moves_to_a_shared_item():
     narrow = "CREATE QUERY narrow AS SELECT SUM(rate) FROM traffic WHERE host IN ('h0', 'h1') WITHIN 4"
     wide = "CREATE QUERY wide AS SELECT SUM(rate) FROM traffic WHERE host IN ('h0', 'h1', 'h2') WITHIN 6"
