@@ -11,7 +11,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from tolerant.spark import cache, processor
 from tolerant.spark.hosting import unpack_outputs
-from tolerant.spark.processor import HostProcessor
+from tolerant.spark.processor import HostProcessor, StateError
 from tolerant.transport import rows
 from tolerant.transport.log import Entry
 
@@ -111,6 +111,14 @@ def test_a_core_that_raises_is_not_kept(tester: TwsTester, made: list[Chain], mo
             said(tester, entries(4)[2:])
     assert said(tester, entries(4)[2:]) == expected(entries(4))[2:]
     assert len(made) == 2
+
+
+def test_a_state_that_cannot_be_read_says_what_to_do(tester: TwsTester, monkeypatch: pytest.MonkeyPatch) -> None:
+    said(tester, entries(4)[:2])
+    cache.clear()
+    monkeypatch.setattr(Chain, "restore", lambda self, snapshot, deltas: {}["no such array"])
+    with pytest.raises(StateError, match=r"state of shard 0 .*KeyError.* run with an empty --checkpoint folder"):
+        said(tester, entries(4)[2:])
 
 
 def test_a_write_that_fails_leaves_nothing_in_memory(

@@ -44,6 +44,10 @@ class _Stamp:
         return self.deltas > max(4 * self.snapshot, _LIGHT) or self.count > _MANY
 
 
+class StateError(Exception):
+    """What the state store holds cannot be made a shard of."""
+
+
 class HostProcessor(StatefulProcessor):  # type: ignore[misc]
     """Runs the shards that `factory` makes. `pipeline` names this run of the pipeline, as no other is named."""
 
@@ -88,7 +92,13 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
         core = self._factory(shard)
         snapshot = self._snapshot.get() if stamp else None
         deltas = [bytes(data) for (data,) in self._deltas.get()] if stamp and stamp.count else []
-        core.restore(None if snapshot is None else bytes(snapshot[0]), deltas)
+        try:
+            core.restore(None if snapshot is None else bytes(snapshot[0]), deltas)
+        except Exception as error:  # whatever an older layout makes of the code that reads it
+            raise StateError(
+                f"the checkpoint's state of shard {shard} cannot be read ({type(error).__name__}: {error}). If another "
+                "version of Tolerant wrote it, run with an empty --checkpoint folder: the log is read again"
+            ) from error
         cache.settle()
         return core
 
