@@ -61,13 +61,6 @@ class StreamOptions:
         """T: the time between two boundaries, microseconds."""
         return self.period * self.tick
 
-    @property
-    def memory(self) -> int:
-        """For how long, microseconds, an item that a MIN or MAX asks can tell where it has been: longer than the answer
-        waits, since clocks differ.
-        """
-        return max(2 * self.latency, 1)
-
 
 @dataclass(frozen=True)
 class Column:

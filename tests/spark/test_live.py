@@ -1,16 +1,20 @@
 """The real thing: `tolerant run` and sources as processes on one log, through all that can happen to them."""
 
+import math
 import os
 import random
 import signal
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pytest
-from live import Live, violations
+from live import STREAM, Live, violations
 
+from tolerant.edge import Source
 from tolerant.kernels.versions import version
 from tolerant.transport.rows import NO_TIME, unpack, updates_batch
 
@@ -82,6 +86,45 @@ def test_a_life(live: Live) -> None:
     )
     assert checked > 50
     assert wrong == []
+
+
+def test_a_minimum_waits_for_the_items_that_it_asks(tmp_path: Path) -> None:
+    """The least item jumps over the floors of others, which are asked while the answer waits."""
+    live = Live(tmp_path, "CREATE QUERY least AS SELECT MIN(v) FROM live WITHIN 2;", stream=STREAM.replace("'5", "'60"))
+    chance, truth, jumps = random.Random(1), [], []
+    values = {("s", f"k{number}"): 100.0 + 10 * number for number in range(6)} | {("s", "low"): 0.0}
+    try:
+        live.run()
+        live.wait(lambda: "live" in str(live.tolerant("sql", "SHOW STREAMS").stdout), "the stream")
+        with Source("live", log=live.uri, name="s") as source:
+
+            def put(seconds: float) -> None:
+                until = time.monotonic() + seconds
+                while time.monotonic() < until:
+                    values.update({k: value + chance.gauss(0, 1) for k, value in values.items() if k[1] != "low"})
+                    at = source.set_many(list(values), np.array(list(values.values())))
+                    truth.append((at, min(values.values())))
+                    time.sleep(0.1)
+
+            put(1.0)
+            live.wait_settled("least")
+            put(6.0)
+            for low in (70.0, 0.0, 70.0):
+                values["s", "low"] = low
+                put(0.05)
+                jumps += [truth[-1][0]] if low else []
+                put(6.0)
+        answers = live.answers("least")
+        for answer in answers:
+            index = bisect_right(truth, (answer.at, math.inf)) - 1
+            if answer.settled and index >= 0:
+                assert answer.low - 1e-9 <= truth[index][1] <= answer.high + 1e-9
+                assert answer.high - answer.low <= 4 + 1e-9
+        assert any(row.get("way") for row in live.rows())
+        # A machine that is busy enough takes longer for a round trip than the answer waits.
+        assert any(next(answer for answer in answers if answer.at >= jump).settled for jump in jumps)
+    finally:
+        live.close()
 
 
 def kill_at_random(live: Live, times: int, seed: int) -> None:

@@ -11,7 +11,7 @@ from tolerant.edge.recent import Recent
 from tolerant.kernels.versions import version
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.streams import SECOND
-from tolerant.transport.rows import RECALLING, UPDATES, read_grants, unpack, updates_batch
+from tolerant.transport.rows import RECALLING, UPDATES, Piece, read_grants, unpack, updates_batch
 
 WITHIN = 4.0
 LATENCY = 4
@@ -26,11 +26,11 @@ def edge(fn: str) -> str:
 
 
 def leave(rig: Rig) -> None:
-    """Let `far` go on leave, above `low`, for longer than it can remember."""
+    """Let `far` go on leave, above `low`."""
     for value in (100.0, 110.0, 120.0, 130.0):
         rig.set("source", low=0.0, far=value)
         rig.tick(4)
-    rig.tick(2 * LATENCY + 4)
+    rig.tick(4)
     assert rig.sources["source"]._bank.far.any()
 
 
@@ -108,16 +108,17 @@ def test_only_rows_that_tell_something_carry_the_columns_for_it() -> None:
     batches = [unpack(entry.payload) for entry in rig.log.read("updates.traffic")]
     assert {batch.schema == UPDATES for batch in batches} == {True, False}
     told = [row for batch in batches if batch.schema == RECALLING for row in batch.to_pylist()]
-    [(kind, least, most)] = [(row["kind"], row["least"], row["most"]) for row in told if row["least"] is not None]
-    assert (kind, least, most) == ("ack", 125.0, 130.0)
+    [(kind, way)] = [(row["kind"], row["way"]) for row in told if row["way"] is not None]
+    assert kind == "ack"
+    assert [(piece["least"], piece["most"]) for piece in way] == [(125.0, 130.0)]
 
 
 def told_by_hand(rig: Rig, at: int, source: str = "source") -> None:
     """An ack that does not end the leave, of an older version, and tells where `far` has been."""
-    been = (np.array([120.0]), np.array([140.0]))
+    way = [Piece(at - 10 * SECOND, 120.0, 140.0), Piece(at - SECOND, 150.0, 160.0)]
     row = updates_batch(
         kind="ack", keys=[key("far")], at=[at], source=source, sequence=[version(1, 10**6)], through=at, value=[130.0],
-        grant=[1], been=been,
+        grant=[1], ways=[way],
     )  # fmt: skip
     rig.log.append("updates.traffic", row)
     rig.read()
@@ -130,20 +131,31 @@ def test_what_an_item_has_told_holds_until_then_and_no_longer() -> None:
     floor = rig.shard.ends(key("far"))[0]
     told_by_hand(rig, rig.now)
     assert rig.shard.ends(key("far")) == (120.0, 140.0)
-    rig.tick(LATENCY - 1)
+    rig.tick(LATENCY - 2)
     assert rig.shard.ends(key("far")) == (120.0, 140.0)
+    rig.tick(1)
+    assert rig.shard.ends(key("far")) == (150.0, 160.0)
     rig.tick(1)
     assert not rig.shard.recalled(key("far"))
     assert rig.shard.ends(key("far"))[0] <= floor
 
 
-@pytest.mark.parametrize("ahead", [LATENCY + 1, -LATENCY])
-def test_what_is_told_of_another_time_than_the_answer_waits_for_is_not_used(ahead) -> None:
+def test_what_is_told_too_late_is_not_used() -> None:
     rig = Rig(edge("MIN"), stream=SLOW)
     rig.start("source")
     leave(rig)
-    told_by_hand(rig, rig.now + ahead * SECOND)
+    told_by_hand(rig, rig.now - LATENCY * SECOND)
     assert not rig.shard.recalled(key("far"))
+
+
+def test_what_is_told_of_later_is_used_then() -> None:
+    rig = Rig(edge("MIN"), stream=SLOW)
+    rig.start("source")
+    leave(rig)
+    told_by_hand(rig, rig.now + 8 * SECOND)
+    assert not rig.shard.recalled(key("far"))
+    rig.tick(2)
+    assert rig.shard.ends(key("far")) == (120.0, 140.0)
 
 
 def test_what_another_source_tells_is_not_used() -> None:
@@ -154,30 +166,28 @@ def test_what_another_source_tells_is_not_used() -> None:
     assert not rig.shard.recalled(key("far"))
 
 
-def test_recent_is_what_brute_force_finds() -> None:
+def test_a_way_is_where_the_item_was() -> None:
     rng = np.random.default_rng(5)
-    for span in (1, 3, 4, 10, 17):
-        recent, far, last = Recent(span), np.ones(3, np.int8), np.zeros(3)
-        at, values = 100, [[(100, 0.0)] for _ in range(3)]
-        recent.reach(at, far, last)
-        recent.begin(np.arange(3))
-        for _ in range(400):
-            at += int(rng.integers(0, 2 * span + 2))
-            recent.reach(at, far, last)
-            some = np.flatnonzero(rng.random(3) < 0.5)
-            last[some] = rng.normal(size=len(some))
-            recent.see(some, last[some])
-            for item in some.tolist():
-                values[item].append((at, last[item]))
-            least, most = recent.ends(np.arange(3), last)
-            for item in range(3):
-                held = bisect_right(values[item], (at - span, np.inf)) - 1
-                lately = [value for _, value in values[item][max(held, 0) :]]
-                assert least[item] <= min(lately)
-                assert most[item] >= max(lately)
-                if at > 100 + 2 * span + 4:
-                    longer = bisect_right(values[item], (at - 2 * span - 4, np.inf)) - 1
-                    assert least[item] >= min(value for _, value in values[item][max(longer, 0) :])
+    recent, values = Recent(), [[(100, 0.0)] for _ in range(3)]
+    recent.begin(np.arange(3), np.zeros(3), 100)
+    widths, at = np.array([0.0, 1.0, 2.5]), 100
+    for _ in range(300):
+        at += int(rng.integers(1, 20))
+        some = np.flatnonzero(rng.random(3) < 0.5)
+        new = rng.normal(size=len(some))
+        recent.see(some, new, widths[some], at)
+        for item, value in zip(some.tolist(), new.tolist(), strict=True):
+            values[item].append((at, value))
+        since = at - int(rng.integers(0, 200))
+        for item in range(3):
+            way = recent.way(item, since)
+            assert way[0].since <= since or len(way) == 8 or way[0].since == 100
+            for piece, end in zip(way, [*(one.since for one in way[1:]), at + 1], strict=True):
+                held = bisect_right(values[item], (piece.since, np.inf)) - 1
+                there = [value for begun, value in values[item][held:] if begun < end]
+                assert piece.least == min(there)
+                assert piece.most == max(there)
+                assert piece.most - piece.least <= widths[item] or (len(way) == 8 and piece is way[0])
 
 
 # -- anything may happen -----------------------------------------------------------------------------------------------
@@ -194,13 +204,14 @@ class History:
         self.truth: dict[str, list[tuple[int, float]]] = {}
         self.values = {f"h{number}": 40.0 * number for number in range(4)}
         self.recalled = 0
+        self.wrong: list[str] = []
 
     def play(self, turns: int) -> None:
         rig, chance = self.rig, self.random.random
         self._set(self.values)
         for _ in range(turns):
             rig.now += self.random.randint(1, SECOND)
-            if chance() < 0.35:
+            if chance() < 0.7:
                 self._move()
             if chance() < 0.5:
                 rig.deliver()
@@ -208,11 +219,27 @@ class History:
                 rig.clock()
             if chance() < 0.6:
                 rig.read()
-                self.recalled += any(rig.shard.recalled(key(host)) for host in self.values)
+                self._look()
+
+    def _look(self) -> None:
+        """Hold what the shard reckons with against what is true."""
+        horizon, shard = self.rig.shard.horizon, self.rig.shard
+        for host, line in self.truth.items():
+            if horizon is None or horizon < line[0][0]:
+                continue
+            low, high = shard.ends(key(host))
+            value = self._true(host, horizon)
+            self.recalled += shard.recalled(key(host))
+            if not low - 1e-9 <= value <= high + 1e-9:
+                self.wrong.append(f"{host} is {value} at {horizon}, believed {low} … {high}")
+
+    def _true(self, host: str, moment: int) -> float:
+        line = self.truth[host]
+        return line[bisect_right(line, (moment, np.inf)) - 1][1]
 
     def _move(self) -> None:
         host, jumps = self.random.choice(list(self.values)), self.random.random() < 0.15
-        step = self.random.uniform(-150, 150) if jumps else self.random.gauss(0, 3)
+        step = self.random.uniform(-150, 150) if jumps else self.random.gauss(0, 6)
         self._set({host: min(max(self.values[host] + step, 0.0), 300.0)})
 
     def _set(self, values: dict[str, float]) -> None:
@@ -223,8 +250,8 @@ class History:
             self.truth.setdefault(host, []).append((core.clock, value))
 
     def broken(self) -> list[str]:
-        """Settled answers that were wrong or too wide at any time until the next one."""
-        answers, found = self.rig.answers("edge"), []
+        """Wrong beliefs, and settled answers that were wrong or too wide at any time until the next one."""
+        answers, found = self.rig.answers("edge"), [*self.wrong]
         horizon = self.rig.shard.horizon
         moments = sorted({at for line in self.truth.values() for at, _ in line})
         for answer, after in zip(answers, [*(one.at for one in answers[1:]), horizon + 1], strict=True):
@@ -233,7 +260,7 @@ class History:
             if answer.high - answer.low > 2 * WITHIN + 1e-9:
                 found.append(f"{answer} is too wide")
             for moment in [answer.at, *(at for at in moments if answer.at < at < after)]:
-                truth = self.fn(line[bisect_right(line, (moment, np.inf)) - 1][1] for line in self.truth.values())
+                truth = self.fn(self._true(host, moment) for host in self.truth)
                 if not answer.low - 1e-9 <= truth <= answer.high + 1e-9:
                     found.append(f"{answer}: at {moment} the truth is {truth}")
         return found
@@ -254,16 +281,25 @@ def test_whatever_happens_settled_answers_are_right() -> None:
     assert sum(history.recalled for history in played) > 16
 
 
-class RemembersTooLittle(Recent):
-    """What is told is of a shorter time than it is taken for."""
+class DatesItBack(Recent):
+    """A piece of the way is taken to have begun before it did."""
 
-    def __init__(self, span):
-        super().__init__(span // 8)
+    def way(self, handle, since):
+        return [piece._replace(since=piece.since - 2 * SECOND) for piece in super().way(handle, since)]
 
 
-def test_a_source_that_tells_of_a_shorter_time_is_caught(monkeypatch) -> None:
-    monkeypatch.setattr("tolerant.edge.bank.Recent", RemembersTooLittle)
-    assert any(history.broken() for history in histories(range(16, 32)))
+class ForgetsAPiece(Recent):
+    """Where the item was at first is not told, and what came then is dated back."""
+
+    def way(self, handle, since):
+        way = super().way(handle, since)
+        return way if len(way) < 2 else [way[1]._replace(since=way[0].since), *way[2:]]
+
+
+@pytest.mark.parametrize("mistake", [DatesItBack, ForgetsAPiece])
+def test_a_source_that_tells_wrong_things_is_caught(mistake, monkeypatch) -> None:
+    monkeypatch.setattr("tolerant.edge.bank.Recent", mistake)
+    assert any(history.broken() for history in histories(range(16)))
 
 
 def test_a_shard_restored_while_it_relies_on_what_was_told_says_the_same() -> None:

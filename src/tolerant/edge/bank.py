@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tolerant.edge.recent import Recent
 from tolerant.filters.forecasts import Forecasts
 from tolerant.kernels.decay import decayed_many
+from tolerant.transport.rows import Piece
 
 _UNKNOWN = -1.0
 _ROOM = 16
@@ -57,15 +58,17 @@ _ARRAYS = (
 class FilterBank:
     """Filters addressed by small integers, the *handles*, that count up from 0; all arrays are indexed by handle.
 
-    `predicts`: whether levels and slopes are forecast, and reports made of what other widths would send; `span`: how
-    many microseconds back an item on leave can tell where it has been.
+    `predicts`: whether levels and slopes are forecast, and reports made of what other widths would send.
     """
 
-    def __init__(self, predicts: bool = False, span: int = 1) -> None:
+    def __init__(self, predicts: bool = False) -> None:
         self.size = 0
+        self.now = 0
+        """The time, microseconds."""
         self.tick = 0
         self.forecasts = Forecasts() if predicts else None
-        self.recent = Recent(span)
+        self.recent = Recent()
+        self._away = False  # whether there may be an item on leave
         self.centre = np.zeros(_ROOM)
         self.level = np.zeros(_ROOM)
         self.slope = np.zeros(_ROOM)
@@ -102,9 +105,8 @@ class FilterBank:
         counts).
         """
         self.last[handles] = values
-        if self.recent.watching:
-            away = handles[self.far[handles] != 0]
-            self.recent.see(away, self.last[away])
+        if self._away:
+            self._remember(handles[self.far[handles] != 0])
         gap = np.abs(self.last[handles] - self.centre[handles])
         passed = self._beyond_leave(handles[gap > self.half[handles]])
         return self._recentre(np.unique(passed)) if len(passed) else passed
@@ -112,21 +114,21 @@ class FilterBank:
     def let(self, handles: NDArray[np.int64], far: NDArray[np.int8], leave: NDArray[np.float64]) -> None:
         """Let items be anything on the far side of `leave` until their next row; a side of 0 ends it."""
         self.far[handles], self.leave[handles] = far, leave
-        self.recent.begin(handles[far != 0])
+        away = handles[far != 0]
+        self.recent.begin(away, self.last[away], self.now)
+        self._away = bool(self.far.any())
 
-    def reach(self, at: int) -> None:
-        """Time comes to `at`, microseconds; values have not changed until then."""
-        self.recent.reach(at, self.far, self.last)
+    def _remember(self, handles: NDArray[np.int64]) -> None:
+        self.recent.see(handles, self.last[handles], self._widths(handles), self.now)
 
-    def been(self, handles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The least and the greatest value of each of these items over the last `span`; infinite where that is not
-        known, as of all that have no leave.
-        """
-        least, most = np.full(len(handles), -np.inf), np.full(len(handles), np.inf)
+    def ways(self, handles: NDArray[np.int64], since: int) -> list[list[Piece] | None]:
+        """Where each of these items has been after `since`, if it is on leave."""
         away = self.far[handles] != 0
-        if away.any():
-            least[away], most[away] = self.recent.ends(handles[away], self.last)
-        return least, most
+        self._remember(handles[away])
+        return [
+            self.recent.way(handle, since) if on_leave else None
+            for handle, on_leave in zip(handles.tolist(), away.tolist(), strict=True)
+        ]
 
     def _beyond_leave(self, handles: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the handles that have no leave, or have gone beyond it."""

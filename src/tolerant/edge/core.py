@@ -9,7 +9,7 @@ Time is passed in, rows come out of `drain`. What the rest of the system relies 
   are centres that move: at every multiple of the tick, before anything else is stamped with it.
 - The newest version of a grant counts, from its arrival but not before its `since`; older ones are ignored.
 - A leave is over as soon as its item sends a row. One that is sent because it was asked for tells where the item has
-  been over the stream's `memory`.
+  been.
 - A sum of items that is filtered (`sums`) has the values of its items at every stamp, and is gone when one of them is.
 """
 
@@ -22,13 +22,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.edge.bank import FilterBank, FilterState
-from tolerant.edge.outbox import Ends, Outbox
+from tolerant.edge.outbox import Outbox
 from tolerant.edge.sums import Sums, SumSet
 from tolerant.filters.forms import ITEMS, QUERIES
 from tolerant.kernels.decay import boundaries_passed
 from tolerant.streams import StreamOptions, is_sum
 from tolerant.transport.forms import Forms
-from tolerant.transport.rows import NO_TIME, Grant
+from tolerant.transport.rows import NO_TIME, Grant, Piece
 
 _NOBODY = np.array([-1])
 _GRACE = 20
@@ -57,8 +57,9 @@ class SourceCore:
         self.watch: Callable[[int, NDArray[np.int64]], None] | None = None
         """Called with (at, handles) whenever filters were recentred or given another grant, for audits."""
         self._period = options.boundary
+        self._memory = 2 * options.latency  # longer than an answer waits, since clocks differ
         self._beat_after = max(1, options.lease // 3)
-        self._bank = FilterBank(predicts=options.policy == "predictive", span=options.memory)
+        self._bank = FilterBank(predicts=options.policy == "predictive")
         self._tick = options.tick
         self._grace = min(options.tick // _GRACE, options.latency // 4)
         self._keys: list[str] = []
@@ -330,7 +331,7 @@ class SourceCore:
 
     def _come_to(self, moment: int) -> None:
         self.clock = moment
-        self._bank.reach(moment)
+        self._bank.now = moment
 
     def _pass_boundaries(self, at: int) -> None:
         target = boundaries_passed(at, self._period)
@@ -362,10 +363,10 @@ class SourceCore:
             self._pending.pop(handle, None)
         handles = np.array(list(grants), np.int64)
         confirm = np.array([grant.confirm for grant in grants.values()])
-        been = self._bank.been(handles[confirm])
+        ways = self._bank.ways(handles[confirm], at - self._memory)
         self._put_in_force(handles, list(grants.values()))
         asked = self._bank.recentre(handles[confirm])
-        self._send("ack", asked, at, been)
+        self._send("ack", asked, at, ways)
         self._send("update", self._bank.outside(handles[~confirm]), at)
         if self.watch:
             self.watch(at, handles)
@@ -406,7 +407,9 @@ class SourceCore:
         self._count += len(handles)
         self._send("hello", handles, at)
 
-    def _send(self, kind: str, handles: NDArray[np.int64], at: int, been: Ends | None = None) -> None:
+    def _send(
+        self, kind: str, handles: NDArray[np.int64], at: int, ways: list[list[Piece] | None] | None = None
+    ) -> None:
         if len(handles):
             bank = self._bank
             self._outbox.add(
@@ -417,7 +420,7 @@ class SourceCore:
                 bank.version[handles],
                 bank.slope[handles],
                 bank.reports(handles, whole=kind != "update"),
-                been,
+                ways,
             )
             bank.far[handles] = 0
             self._said = at

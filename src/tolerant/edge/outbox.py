@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.kernels.versions import version
-from tolerant.transport.rows import updates_batch
-
-Ends: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""The least and the greatest value of each of some items; infinite where that is not known."""
+from tolerant.transport.rows import Piece, updates_batch
 
 
 class _Rows(NamedTuple):
@@ -23,7 +20,7 @@ class _Rows(NamedTuple):
     grants: NDArray[np.int64]
     slopes: NDArray[np.float64]
     reports: NDArray[np.void] | None
-    been: Ends | None
+    ways: list[list[Piece] | None] | None
 
 
 class Outbox:
@@ -48,13 +45,13 @@ class Outbox:
         grants: NDArray[np.int64],
         slopes: NDArray[np.float64] | None = None,
         reports: NDArray[np.void] | None = None,
-        been: Ends | None = None,
+        ways: list[list[Piece] | None] | None = None,
     ) -> None:
-        """Say rows of one kind and moment; the arrays are kept. A handle of −1 stands for no item. `been`: where the
+        """Say rows of one kind and moment; the arrays are kept. A handle of −1 stands for no item. `ways`: where the
         items have been lately.
         """
         slopes = np.zeros(len(handles)) if slopes is None else slopes
-        self._rows.append(_Rows(kind, handles, at, values, grants, slopes, reports, been))
+        self._rows.append(_Rows(kind, handles, at, values, grants, slopes, reports, ways))
         self._size += len(handles)
 
     def take(self, keys: list[str], clock: int) -> pa.RecordBatch:
@@ -80,18 +77,15 @@ class Outbox:
             grant=np.concatenate([row.grants for row in rows]),
             slope=np.concatenate([row.slopes for row in rows]),
             report=_reports(rows),
-            been=_been(rows),
+            ways=_ways(rows),
         )
 
 
-def _been(rows: list[_Rows]) -> Ends | None:
-    """Where each row's item has been, NaN where nothing is said of that; None: nothing is said of any."""
-    if not any(row.been is not None and np.isfinite(row.been[0]).any() for row in rows):
+def _ways(rows: list[_Rows]) -> list[list[Piece] | None] | None:
+    """Where each row's item has been, None where nothing is said of that; None: nothing is said of any."""
+    if not any(row.ways is not None and any(row.ways) for row in rows):
         return None
-    unsaid = [np.full(len(row.handles), np.nan) for row in rows]
-    least = np.concatenate([none if row.been is None else row.been[0] for row, none in zip(rows, unsaid, strict=True)])
-    most = np.concatenate([none if row.been is None else row.been[1] for row, none in zip(rows, unsaid, strict=True)])
-    return least, most
+    return [way for row in rows for way in (row.ways or [None] * len(row.handles))]
 
 
 def _reports(rows: list[_Rows]) -> list[bytes | None] | None:

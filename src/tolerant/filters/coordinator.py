@@ -270,17 +270,12 @@ class Coordinator:
         """Whether any item is on leave."""
         return bool(self._book.items.far.any())
 
-    def recall(self, item: int, least: float, most: float, at: int) -> None:
-        """From `at` on an item on leave is known, whatever its leave, to be between these, until that is forgotten."""
-        items = self._book.items
-        if items.far[item] != 0:
-            items.least[item], items.most[item] = least, most
-            self._book.queries.dirty[self.queries_of(np.array([item]))] = True
-            self.say_of(np.array([item]), at)
-
-    def forget_recalled(self, items: Integers) -> None:
-        """What was recalled of items holds no more; `say_of` says what comes of it."""
-        self._book.items.least[items], self._book.items.most[items] = -np.inf, np.inf
+    def recall(self, items: Integers, least: Floats, most: Floats) -> None:
+        """Items on leave are known, whatever their leave, to be between these from now on; infinite: that is over.
+        `say_of` says what comes of it.
+        """
+        state, away = self._book.items, self._book.items.far[items] != 0
+        state.least[items], state.most[items] = np.where(away, least, -np.inf), np.where(away, most, np.inf)
         self._book.queries.dirty[self.queries_of(items)] = True
 
     def recalled(self, item: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from tolerant.filters.reports import REPORT
 from tolerant.streams import KeyPart, Stream, is_sum, key_parts, shard_of_sum
-from tolerant.transport.rows import DEAD, RECALLING, UPDATES, are_updates, unpack
+from tolerant.transport.rows import DEAD, RECALLING, UPDATES, Piece, are_updates, unpack
 
 UPDATE, HELLO, BEAT, ACK, GONE, WISH, CLOCK = range(7)
 KINDS = ("update", "hello", "beat", "ack", "gone", "wish", "clock")
@@ -68,13 +69,13 @@ def dead_batch(rows: Iterable[DeadRow]) -> pa.RecordBatch:
 @dataclass(frozen=True)
 class Arrived:
     """What one entry holds: usable rows in order, the checkpoint that each clock row among them names, the dead rows,
-    and between which values the items of acks have been, by row.
+    and where the items of acks have been, by row.
     """
 
     rows: NDArray[np.void]
     checkpoints: dict[int, str]
     dead: list[DeadRow]
-    been: dict[int, tuple[float, float]] = field(default_factory=dict)
+    ways: dict[int, list[Piece]] = field(default_factory=dict)
 
 
 class Intake:
@@ -114,7 +115,7 @@ class Intake:
         rows = self._arrays(kept, words, known)
         clocks = np.flatnonzero(rows["kind"] == CLOCK)
         checkpoints = {int(row): str(kept.column("source")[row].as_py()) for row in clocks}
-        return Arrived(rows, checkpoints, dead, _been(kept) if kept.schema.equals(RECALLING) else {})
+        return Arrived(rows, checkpoints, dead, _ways(kept) if kept.schema.equals(RECALLING) else {})
 
     def tells_of_an_item(self, row: DeadRow) -> bool:
         """Whether a row that could not be used still says that an item exists."""
@@ -209,14 +210,16 @@ def _clean(batch: pa.RecordBatch) -> bool:
     return bool((fine & ((sequences > 0) | clocks)).all()) and _whole_reports(batch.column("report"))
 
 
-def _been(batch: pa.RecordBatch) -> dict[int, tuple[float, float]]:
-    """By row, between which values the item of an ack has been; one that says nothing of sense is left out."""
-    said = zip(*(batch.column(name).to_pylist() for name in ("kind", "least", "most")), strict=True)
-    return {
-        row: (least, most)
-        for row, (kind, least, most) in enumerate(said)
-        if kind == "ack" and least is not None and most is not None and -np.inf < least <= most < np.inf
-    }
+def _ways(batch: pa.RecordBatch) -> dict[int, list[Piece]]:
+    """By row, where the item of an ack has been; what makes no sense is left out."""
+    found = {}
+    for row, (kind, way) in enumerate(zip(*(batch.column(name).to_pylist() for name in ("kind", "way")), strict=True)):
+        if kind == "ack" and way and all(piece is not None and None not in piece.values() for piece in way):
+            pieces = [Piece(**piece) for piece in way]
+            ascends = all(one.since < other.since for one, other in pairwise(pieces))
+            if ascends and all(-np.inf < piece.least <= piece.most < np.inf for piece in pieces):
+                found[row] = pieces
+    return found
 
 
 def _numbers(column: pa.DoubleArray) -> NDArray[np.float64]:

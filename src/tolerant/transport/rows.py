@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +35,19 @@ UPDATES = pa.schema(
 )
 """Rows of `updates.<stream>`."""
 
-RECALLING = pa.schema([*UPDATES, ("least", pa.float64()), ("most", pa.float64())])
-"""The same where some row tells between which values its item has been (`StreamOptions.memory`); null where not."""
+_PIECE = pa.struct([("since", pa.int64()), ("least", pa.float64()), ("most", pa.float64())])
+
+RECALLING = pa.schema([*UPDATES, ("way", pa.list_(_PIECE))])
+"""The same where some row tells where its item has been, the oldest piece first; null where not."""
+
+
+class Piece(NamedTuple):
+    """Between which values an item was from `since` on, until the next piece, or the row that tells it."""
+
+    since: int
+    least: float
+    most: float
+
 
 NO_TIME = -(2**62)
 """The `at` of a clock row that announces an epoch and moves no time."""
@@ -178,11 +189,11 @@ def updates_batch(
     grant: NDArray[np.int64] | list[int] | None = None,
     slope: NDArray[np.float64] | list[float] | None = None,
     report: list[bytes | None] | None = None,
-    been: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    ways: list[list[Piece] | None] | None = None,
 ) -> pa.RecordBatch:
     """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; by default no prediction.
 
-    `been`: the columns `least` and `most`, where a number that is not finite stands for nothing.
+    `ways`: where the rows' items have been.
     """
     n = len(keys)
     kinds = pa.array([kind] * n if isinstance(kind, str) else kind, pa.string()).dictionary_encode()
@@ -198,10 +209,10 @@ def updates_batch(
         pa.nulls(n, pa.binary()) if report is None else pa.array(report, pa.binary()),
         pa.array(np.zeros(n, np.int64) if grant is None else grant, pa.int64()),
     ]
-    if been is None:
+    if ways is None:
         return pa.record_batch(columns, schema=UPDATES)
-    columns += [pa.array(end, pa.float64(), mask=~np.isfinite(end)) for end in been]
-    return pa.record_batch(columns, schema=RECALLING)
+    told = [None if way is None else [piece._asdict() for piece in way] for way in ways]
+    return pa.record_batch([*columns, pa.array(told, RECALLING.field("way").type)], schema=RECALLING)
 
 
 def are_updates(batch: pa.RecordBatch) -> bool:

@@ -68,9 +68,9 @@ class BoundedShard(Replayed):
     def _values(self, arrived: Arrived, begin: int, end: int, partition: int) -> None:
         """Rows begin … end − 1, without a clock row among them."""
         self._wait(arrived.rows[begin:end], partition)
-        recalling = [row for row in arrived.been if begin <= row < end]
+        recalling = [row for row in arrived.ways if begin <= row < end]
         if recalling and self._timeline.horizon is not None:
-            self._engine.recall(arrived.rows[recalling], [arrived.been[row] for row in recalling], self._now())
+            self._engine.recall(arrived.rows[recalling], [arrived.ways[row] for row in recalling], self._now())
 
     def _wait(self, rows: Rows, partition: int) -> None:
         self._engine.sources.count(rows)

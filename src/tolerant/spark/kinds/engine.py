@@ -20,6 +20,7 @@ from tolerant.filters.state import Said
 from tolerant.kernels.versions import COUNTER_BITS
 from tolerant.spark.intake import BEAT, GONE, HELLO, UPDATE, WISH, DeadRow
 from tolerant.spark.kinds.forms import Forms
+from tolerant.spark.kinds.recalled import Recalled
 from tolerant.spark.kinds.roll import Roll
 from tolerant.spark.kinds.tally import Tally
 from tolerant.spark.sources import Sources
@@ -27,6 +28,7 @@ from tolerant.spark.timeline import in_order
 from tolerant.sql.membership import Keys, aggregate, instance_name, members, query_and_group
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream, is_sum
+from tolerant.transport.rows import Piece
 
 Rows = NDArray[np.void]
 _NONE = np.zeros(0, np.int64)
@@ -65,7 +67,7 @@ class Engine:
         self._answers: list[Said] = []
         self._spoken: list[tuple[list[Said], list[str | None]]] = []
         self._forgotten: list[str] = []
-        self._recalled: dict[int, int] = {}  # items on leave that have told where they are, and until when
+        self.recalled = Recalled()
         self.roll = Roll()
         self.forms = Forms(self.coordinator, self.roll, self.sources, shard, self._hold_answers)
 
@@ -160,22 +162,22 @@ class Engine:
         level = np.where(rows["kind"] == GONE, np.nan, rows["value"])
         self.coordinator.foresee(Coming(rows["item"].copy(), rows["sequence"].copy(), level), horizon)
 
-    def recall(self, rows: Rows, been: Iterable[tuple[float, float]], horizon: int) -> None:
-        """Rows, which wait for their time, tell between which values their items have been until then."""
-        for row, (least, most) in zip(rows, been, strict=True):
-            item, at = int(row["item"]), int(row["at"])
-            begun = at - self._stream.options.memory  # what the item tells is of after that
-            if begun <= horizon < at and self.roll.owner[item] == row["source"] and at > self._recalled.get(item, 0):
-                self._recalled[item] = at
-                self.coordinator.recall(item, least, most, horizon)
-        self._keep_answers()
+    def recall(self, rows: Rows, ways: Iterable[list[Piece]], horizon: int) -> None:
+        """Rows, which wait for their time, tell where their items have been until then."""
+        for row, way in zip(rows, ways, strict=True):
+            if self.roll.owner[row["item"]] == row["source"]:
+                self.recalled.hear(int(row["item"]), way, int(row["at"]), horizon)
+        told = self._recall(horizon)
+        if len(told):
+            self.coordinator.say_of(told, horizon)
+            self._keep_answers()
 
-    def _forget_recalled(self, items: Iterable[int]) -> NDArray[np.int64]:
-        """What these items have told holds no more; the items of which something was known."""
-        found = np.array([item for item in items if self._recalled.pop(item, None) is not None], np.int64)
-        if len(found):
-            self.coordinator.forget_recalled(found)
-        return found
+    def _recall(self, at: int) -> NDArray[np.int64]:
+        """Reckon with items where they have told that they are from `at` on; the items that this is about."""
+        told = self.recalled.reach(at)
+        if len(told.item):
+            self.coordinator.recall(told.item, told.least, told.most)
+        return told.item
 
     def doubt_all(self, rival: int, at: int) -> None:
         """Another pipeline grants under the epoch `rival`."""
@@ -246,8 +248,8 @@ class Engine:
         silence = self.sources.next_silence(rows, until)
         if silence is not None:  # of late rows it may have been before; known it is from now on
             silence = max(silence, self.coordinator.at)
-        forgotten = min((at for at in self._recalled.values() if at <= until), default=None)
-        return min((at for at in (first, silence, forgotten) if at is not None), default=None)
+        told = self.recalled.next(until)
+        return min((at for at in (first, silence, told) if at is not None), default=None)
 
     def _plain(self, rows: Rows) -> None:
         if not len(rows):
@@ -270,7 +272,7 @@ class Engine:
             )
 
     def _special(self, rows: Rows, later: Rows, at: int) -> None:
-        forgotten = self._forget_recalled([item for item, until in self._recalled.items() if until <= at])
+        told = self._recall(at)
         self._silences(at)
         self._restarts(rows, at)
         self._revivals(rows, at)
@@ -280,8 +282,8 @@ class Engine:
         self._plain(rows[rows["kind"] != GONE])
         self.sources.hear(departures)
         self._depart(departures, at)
-        if len(forgotten):  # of most of them a row has just said what they are
-            self.coordinator.say_of(forgotten, at)
+        if len(told):
+            self.coordinator.say_of(told, at)
 
     def _wishes(self, rows: Rows) -> Rows:
         """Sources say which form they would rather send; the rows without that."""
@@ -348,7 +350,8 @@ class Engine:
         items, sources = rows["item"][taken], rows["source"][taken]
         if len(items):
             self.forms.handed_over(items, at)
-            self._forget_recalled(items.tolist())
+            self.recalled.forget(items.tolist(), at)
+            self._recall(at)
         self.roll.owner[items] = sources
         self.coordinator.forget_sequences(items, self.sources.epoch[sources])
         refused = foreign & (self.roll.owner[rows["item"]] != rows["source"])
@@ -500,8 +503,8 @@ class Engine:
         more, sources = self.sources.state()
         size = len(self.coordinator.item_names())
         arrays |= more | self.roll.state(size)
-        recalled = list(self._recalled.items())
-        return arrays, [coordinator, sources, vars(self.tally), self.instances, self.forms.state(), recalled]
+        values = [coordinator, sources, vars(self.tally), self.instances, self.forms.state(), self.recalled.state()]
+        return arrays, values
 
     def load(self, arrays: dict[str, NDArray[Any]], values: Any, selects: Mapping[str, AggregateSelect]) -> None:
         """Become what `state` said."""
@@ -513,4 +516,4 @@ class Engine:
         self.instances = instances
         self.selects = {name: selects[name] for name in instances}
         self.forms.load(forms)
-        self._recalled = {int(item): int(until) for item, until in recalled}
+        self.recalled.load(recalled)
