@@ -158,6 +158,20 @@ def test_what_is_told_of_later_is_used_then() -> None:
     assert rig.shard.ends(key("far")) == (120.0, 140.0)
 
 
+def test_what_was_told_before_a_restart_does_not_hold_after_it() -> None:
+    rig = Rig(edge("MIN"), stream=SLOW)
+    rig.start("source")
+    leave(rig)
+    told_by_hand(rig, rig.now + 2 * SECOND)
+    assert rig.shard.recalled(key("far"))
+    rig.start("source", epoch=2)  # its clock has been set back
+    rig.set("source", low=0.0, far=60.0)
+    rig.tick(LATENCY)
+    assert not rig.shard.recalled(key("far"))
+    low, high = rig.shard.ends(key("far"))
+    assert low <= 60.0 <= high
+
+
 def test_what_another_source_tells_is_not_used() -> None:
     rig = Rig(edge("MIN"), stream=SLOW)
     rig.start("source")

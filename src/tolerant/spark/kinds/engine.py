@@ -272,12 +272,12 @@ class Engine:
             )
 
     def _special(self, rows: Rows, later: Rows, at: int) -> None:
-        told = self._recall(at)
         self._silences(at)
         self._restarts(rows, at)
         self._revivals(rows, at)
         self._arrivals(rows, later, at)
         rows = self._wishes(self._handovers(rows, at))
+        told = self._recall(at)
         departures = self._departures(rows)
         self._plain(rows[rows["kind"] != GONE])
         self.sources.hear(departures)
@@ -311,7 +311,9 @@ class Engine:
         for source in np.unique(rows["source"][epochs > self.sources.epoch[rows["source"]]]):
             epoch = int(epochs[rows["source"] == source].max())
             self.sources.epoch[source] = epoch
-            self.coordinator.mark_stale(self.roll.of_source(int(source)), True, at, epoch=epoch)
+            items = self.roll.of_source(int(source))
+            self.recalled.forget(items.tolist(), at)  # its clock may have been set back since it told something
+            self.coordinator.mark_stale(items, True, at, epoch=epoch)
 
     def _revivals(self, rows: Rows, at: int) -> None:
         for source in np.unique(rows["source"]):
@@ -351,7 +353,6 @@ class Engine:
         if len(items):
             self.forms.handed_over(items, at)
             self.recalled.forget(items.tolist(), at)
-            self._recall(at)
         self.roll.owner[items] = sources
         self.coordinator.forget_sequences(items, self.sources.epoch[sources])
         refused = foreign & (self.roll.owner[rows["item"]] != rows["source"])
