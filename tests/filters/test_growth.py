@@ -116,25 +116,31 @@ def test_widths_stay_below_beta_over_thousands_of_boundaries():
         assert (used <= rows.beta * (1 + 1e-13)).all()
 
 
-def slow_growth(rows, widths, believed, deviation, eligible, key):
+def slow_growth(rows, widths, believed, deviation, eligible, key, share=1):
     """Step 5 as the text has it, item by item, every row added up anew."""
     table = [
         {int(i): float(a) for i, a in zip(rows.items[s:e], rows.coefficients[s:e], strict=True)}
         for s, e in zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
     ]
-    tie, order = 1e-10 * deviation.max(initial=0), bits(key, np.arange(rows.n_items))
-    left = {i for i in range(rows.n_items) if rows.adaptable[i] and eligible[i]}
     widths, believed, granted = widths.copy(), believed.copy(), np.zeros(rows.n_items, bool)
+
+    def room(i):
+        return min(
+            (beta - sum(a * believed[k] for k, a in row.items())) / row[i]
+            for row, beta in zip(table, rows.beta, strict=True)
+            if i in row
+        )
+
+    tie, order = 1e-10 * deviation.max(initial=0), bits(key, np.arange(rows.n_items))
+    left = {i for i in range(rows.n_items) if rows.adaptable[i] and eligible[i] and room(i) > 0}
+    parts = min(share, sum(deviation[i] > tie for i in left))
     while left:
         leader = max(deviation[i] for i in left)
         group = left if leader <= tie else {i for i in left if leader - deviation[i] <= tie and deviation[i] > tie}
         left = left - group
         for i in sorted(group, key=lambda i: order[i]):
-            free = min(
-                (beta - sum(a * believed[k] for k, a in row.items())) / row[i]
-                for row, beta in zip(table, rows.beta, strict=True)
-                if i in row
-            )
+            free = room(i) / max(parts, 1)
+            parts = parts - 1 if leader > tie else 0
             if free > 1e-9 * rows.caps[i]:
                 widths[i] = believed[i] = believed[i] + free
                 granted[i] = True
@@ -163,13 +169,33 @@ def situations(draw):
 @settings(deadline=None)
 @given(situations())
 def test_growth_equals_the_slow_one_and_believes_no_row_over_budget(situation):
-    rows, counts, excess, eligible, number = situation
+    check_against_the_slow_one(*situation)
+
+
+@pytest.mark.parametrize("share", [1, 3, 12])
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 8, 9, 20])
+def test_growth_equals_the_slow_one_where_few_or_many_of_many_items_grow(n_rows, share):
+    """Few are looked for one by one, many are sorted; here both meet many items that tie."""
+    rng = np.random.default_rng(n_rows)
+    for number in range(12):
+        n = int(rng.integers(15, 60))
+        sizes = np.full(n_rows, n) if n_rows == 1 else rng.integers(2, n // 2, n_rows)
+        weights, withins = [0.5, 1.0, 1.0, 3.0], [1.0, 2.5, 8.0]
+        rows = rows_of(
+            [("sum", rng.choice(n, k, replace=False), rng.choice(weights, k), rng.choice(withins)) for k in sizes], n
+        )
+        counts = rng.poisson(rng.choice([0.0, 0.3, 2.0, 50.0]), n)
+        excess = rng.choice([0.0, 0.01, 0.3], n, p=[0.9, 0.07, 0.03])
+        check_against_the_slow_one(rows, counts, excess, rng.random(n) < 0.9, number, share)
+
+
+def check_against_the_slow_one(rows, counts, excess, eligible, number, share=1):
     widths = rows.uniform
     shrunk = np.where(rows.adaptable, widths * 0.8, widths)
     believed = np.where(rows.adaptable, shrunk + excess, shrunk)
-    decided = at(rows, widths, counts, number, shrink=0.2, believed=believed, eligible=eligible)
+    decided = at(rows, widths, counts, number, shrink=0.2, believed=believed, eligible=eligible, share=share)
     deviation = deviations(rows, decided.burdens, decided.targets)
-    expected, granted = slow_growth(rows, shrunk, believed, deviation, eligible, key_of(0, 0, number))
+    expected, granted = slow_growth(rows, shrunk, believed, deviation, eligible, key_of(0, 0, number), share)
     assert decided.granted.tolist() == granted.tolist()
     np.testing.assert_allclose(decided.widths, expected, rtol=1e-12)
     before = rows.used(np.where(rows.unqueried, 0, believed))

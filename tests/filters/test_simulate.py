@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -114,6 +115,19 @@ def test_thousands_of_rows_on_the_same_items():
     run = simulate(trace, queries)
     assert run.violations == 0
     assert run.grants > 0
+
+
+@pytest.mark.parametrize("fn", ["avg", "max"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_trace_is_not_copied(policy, fn):
+    trace = random_walk(10, 10_000, 1.0)
+    queries = [Aggregate.over("q", fn, trace.items, 5)]
+    simulate(trace, queries, policy)  # compiled, and what is made once is made
+    tracemalloc.start()
+    simulate(trace, queries, policy)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.25 * trace.values.nbytes
 
 
 def test_unqueried_items_never_send():

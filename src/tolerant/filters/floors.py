@@ -42,14 +42,21 @@ class Floored(NamedTuple):
 
 
 @compiled
-def replay_floors(values: Floats, first: Integers, within: float, warmup: int) -> Floored:
-    """One minimum over all columns of a trace without gaps; `first`: the tick of each item's first reading."""
-    ticks, n = values.shape
+def replay_floors(
+    trace: Floats, columns: Integers, sign: float, first: Integers, within: float, warmup: int
+) -> Floored:
+    """One minimum over some columns of a trace without gaps; `first`: the tick of the first reading of each of them.
+
+    sign: what values are multiplied by, −1 for a maximum.
+    """
+    ticks, n, values = len(trace), columns.size, np.empty(columns.size)
     items = Watched(np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(n), np.zeros(n))
     updates, grants, sent = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)
     violations, answered = 0, first.max()
     for tick in range(ticks):
-        _test(values[tick], first, tick, within, items, sent)
+        for item in range(n):
+            values[item] = sign * trace[tick, columns[item]]
+        _test(values, first, tick, within, items, sent)
         bound = _lowest(items, within)
         counts = tick >= max(warmup, 1)
         for item in range(n):
@@ -60,13 +67,13 @@ def replay_floors(values: Floats, first: Integers, within: float, warmup: int) -
                 break
             grants[asked] += counts
             updates[asked] += counts
-            bound = min(bound, _place(items, asked, values[tick, asked], bound, within))
+            bound = min(bound, _place(items, asked, values[asked], bound, within))
         for item in range(n):
             if sent[item] and not items.floored[item]:
-                _place(items, item, values[tick, item], bound, within)
+                _place(items, item, values[item], bound, within)
                 grants[item] += items.floored[item] and counts and tick > first[item]
         if tick >= max(answered, 1):
-            violations += _breaks(values[tick], items, within)
+            violations += _breaks(values, items, within)
     return Floored(updates, grants, violations, items.floored)
 
 

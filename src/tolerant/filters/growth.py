@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tolerant.filters.rows import RowArrays, Rows
 from tolerant.filters.state import Flags, Floats, Integers
@@ -24,6 +25,13 @@ _TIE = 1e-10
 
 _HEAVIEST = 1e300
 """A burden is at most this, so that sums of burdens are finite."""
+
+_FEW = 8
+"""So many items are looked for one by one; to find more of them it is faster to sort."""
+
+_Rank = float | np.uint64
+_Ranks = NDArray[np.float64] | NDArray[np.uint64]
+"""Items of a lower rank grow first: minus the deviation, or random bits among those that tie."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +127,22 @@ def grow(
     free, live = _free(rows, believed)
     tie = _TIE * deviations.max() if deviations.size else 0.0
     leading, rest = _candidates(rows, free, deviations, eligible, tie)
-    leading = leading[np.argsort(-deviations[leading])]
     parts = min(share, leading.size)
+    ranks, order = -deviations[leading], np.empty(max(leading.size, rest.size), np.uint64)
+    tries = _tries(leading.size, live, parts)
     first = 0
     while first < leading.size and live > 0:
-        last = first + 1
-        while last < leading.size and deviations[leading[first]] - deviations[leading[last]] <= tie:
-            last += 1
-        live, parts = _grow_group(rows, leading[first:last], widths, believed, free, key, granted, live, parts)
+        if tries > 0:
+            last = _brought_forward(leading, ranks, first, leading.size, tie)
+        else:
+            if tries == 0:
+                _sort(leading, ranks, first, leading.size)
+            last = _tied(ranks, first, tie)
+        tries -= 1
+        live, parts = _grow_tied(rows, leading, order, first, last, widths, believed, free, key, granted, live, parts)
         first = last
     if live > 0:
-        _grow_group(rows, rest, widths, believed, free, key, granted, live, 1)
+        _grow_tied(rows, rest, order, 0, rest.size, widths, believed, free, key, granted, live, 1)
 
 
 @compiled
@@ -156,12 +169,11 @@ def _candidates(
     n, m = 0, 0
     for item in range(deviations.size):
         if rows.adaptable[item] and eligible[item] and _room(rows, item, free)[0] > 0:
-            if deviations[item] > tie:
-                leading[n] = item
-                n += 1
-            else:
-                rest[m] = item
-                m += 1
+            # To both, and only one is kept: who leads is as good as random, and a wrong guess costs more than a write.
+            leading[n] = rest[m] = item
+            leads = deviations[item] > tie
+            n += leads
+            m += not leads
     return leading[:n], rest[:m]
 
 
@@ -176,10 +188,54 @@ def _room(rows: RowArrays, item: int, free: Floats) -> tuple[float, int]:
     return room, binding
 
 
+@borrowing
+def _tries(size: int, live: int, parts: int) -> int:
+    """How often to look for the first of `size` items before they are sorted: where few grow, they need not be.
+
+    About as many grow as rows have something left, or as items share it.
+    """
+    return _FEW if size <= _FEW or max(live, parts) <= _FEW else 0
+
+
+@borrowing
+def _brought_forward(items: Integers, ranks: _Ranks, first: int, last: int, tie: _Rank) -> int:
+    """Move those of items[first:last] that have the lowest rank, or tie with it, to the front; where they end."""
+    lowest = ranks[first]
+    for k in range(first + 1, last):
+        lowest = min(lowest, ranks[k])
+    end = first
+    for k in range(first, last):
+        if ranks[k] - lowest <= tie:
+            items[end], items[k] = items[k], items[end]
+            ranks[end], ranks[k] = ranks[k], ranks[end]
+            end += 1
+    return end
+
+
 @compiled
-def _grow_group(
+def _sort(items: Integers, ranks: _Ranks, first: int, last: int) -> None:
+    """Bring items[first:last] and their ranks into the order of the ranks."""
+    order = np.argsort(ranks[first:last])
+    items[first:last] = items[first:last][order]
+    ranks[first:last] = ranks[first:last][order]
+
+
+@borrowing
+def _tied(ranks: Floats, first: int, tie: float) -> int:
+    """Where those end that tie with the first; the ranks are sorted from there on."""
+    last = first + 1
+    while last < ranks.size and ranks[last] - ranks[first] <= tie:
+        last += 1
+    return last
+
+
+@compiled
+def _grow_tied(
     rows: RowArrays,
-    group: Integers,
+    items: Integers,
+    order: _Ranks,
+    first: int,
+    last: int,
     widths: Floats,
     believed: Floats,
     free: Floats,
@@ -188,15 +244,22 @@ def _grow_group(
     live: int,
     parts: int,
 ) -> tuple[int, int]:
-    """Let tied items grow in random order; how many rows have something left, and items still share it."""
-    if group.size > 1:
-        order = np.empty(group.size, np.uint64)
-        for k in range(group.size):
-            order[k] = bits_at(key, np.uint64(group[k]))
-        group = group[np.argsort(order)]
-    for item in group:
+    """Let items[first:last] grow in random order; how many rows have something left, and items still share it.
+
+    order: room for their random ranks.
+    """
+    if last - first > 1:
+        for k in range(first, last):
+            order[k] = bits_at(key, np.uint64(items[k]))
+    tries = _tries(last - first, live, parts)
+    for k in range(first, last):
         if live == 0:
             break
+        if k - first == tries:
+            _sort(items, order, k, last)
+        elif k - first < tries and k < last - 1:
+            _brought_forward(items, order, k, last, np.uint64(0))
+        item = items[k]
         room, binding = _room(rows, item, free)
         whole = parts <= 1
         room, parts = room / max(parts, 1), parts - 1

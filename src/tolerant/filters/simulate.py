@@ -115,10 +115,7 @@ def _first_widths(policy: str, rows: Rows, values: Floats, costs: Floats) -> Flo
     if policy == "exact":
         return allocation.exact(rows)
     if policy == "optimal":
-        # Only the steps' ratios matter; scaled, no change or square of one leaves the range of floats.
-        scale = np.nanmax(np.abs(values), initial=0.0) or 1.0
-        changes = np.nan_to_num(np.diff(values / scale, axis=0))
-        return optimal(rows, np.sqrt((changes**2).sum(axis=0) / max(len(changes), 1)), costs)
+        return optimal(rows, _steps(values), costs)
     return allocation.uniform(rows)
 
 
@@ -138,8 +135,8 @@ def _ask(
     values: Floats, query: Terms, first: Integers, warmup: int, updates: Integers, grants: Integers, widths: Floats
 ) -> int:
     """Run one minimum or maximum with floors; how often its promise was broken."""
-    own = values[:, query.items]
-    run = replay_floors(-own if query.fn == "max" else own, first[query.items], query.within, warmup)
+    sign = -1.0 if query.fn == "max" else 1.0
+    run = replay_floors(values, query.items, sign, first[query.items], query.within, warmup)
     updates[query.items], grants[query.items] = run.updates, run.grants
     widths[query.items] = np.where(run.floored, np.inf, 2 * query.within)
     return int(run.violations)
@@ -235,6 +232,27 @@ def _boundary(
     granted = np.zeros(widths.size, np.bool_)
     grow(rows, widths, widths, deviations, rows.adaptable, key, granted, share)
     grants += granted
+
+
+@compiled
+def _steps(values: Floats) -> Floats:
+    """Each item's r.m.s. change a tick, in units of the largest value; a gap is no change.
+
+    Only the steps' ratios matter; scaled, no change or square of one leaves the range of floats.
+    """
+    ticks, n = values.shape
+    largest = 0.0
+    for tick in range(ticks):
+        for item in range(n):
+            if abs(values[tick, item]) > largest:  # NaN is not
+                largest = abs(values[tick, item])
+    scale = largest if largest > 0.0 else 1.0
+    squares = np.zeros(n)
+    for tick in range(1, ticks):
+        for item in range(n):
+            change = values[tick, item] / scale - values[tick - 1, item] / scale
+            squares[item] += 0.0 if np.isnan(change) else change**2
+    return np.sqrt(squares / max(ticks - 1, 1))
 
 
 @compiled
