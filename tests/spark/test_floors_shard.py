@@ -101,9 +101,9 @@ def test_a_sum_over_items_on_leave_calls_them_back() -> None:
 class KeepsItsLeave(SourceCore):
     """A leave goes on after the item has sent a row."""
 
-    def _send(self, kind, handles, at, been=None):
+    def _send(self, kind, handles, at, ways=None):
         far = self._bank.far[handles].copy()
-        super()._send(kind, handles, at, been)
+        super()._send(kind, handles, at, ways)
         self._bank.far[handles] = far
         if self.watch:
             self.watch(at, handles)

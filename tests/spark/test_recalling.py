@@ -172,6 +172,31 @@ def test_what_was_told_before_a_restart_does_not_hold_after_it() -> None:
     assert low <= 60.0 <= high
 
 
+def test_a_repeated_row_from_before_a_restart_tells_nothing() -> None:
+    rig = Rig(edge("MIN"), stream=SLOW)
+    rig.start("source")
+    leave(rig)
+    at = rig.now + 60 * SECOND
+    rig.start("source", epoch=2)  # its clock has been set back
+    rig.set("source", low=0.0, far=60.0)
+    rig.tick(LATENCY + 1)
+    told_by_hand(rig, at)
+    assert all(until < at for _, _, until in rig.shard._engine.recalled.state())
+
+
+def test_what_an_item_has_told_does_not_hold_when_another_source_has_it() -> None:
+    rig = Rig(edge("MIN"), stream=SLOW)
+    rig.start("source")
+    leave(rig)
+    told_by_hand(rig, rig.now + 2 * SECOND)
+    rig.start("other")
+    rig.set("other", far=60.0)
+    rig.tick(LATENCY)
+    assert not rig.shard.recalled(key("far"))
+    low, high = rig.shard.ends(key("far"))
+    assert low <= 60.0 <= high
+
+
 def test_what_another_source_tells_is_not_used() -> None:
     rig = Rig(edge("MIN"), stream=SLOW)
     rig.start("source")
@@ -217,6 +242,7 @@ class History:
         self.rig.start("source")
         self.truth: dict[str, list[tuple[int, float]]] = {}
         self.values = {f"h{number}": 40.0 * number for number in range(4)}
+        self.begun = self.rig.now
         self.recalled = 0
         self.wrong: list[str] = []
 
@@ -227,6 +253,9 @@ class History:
             rig.now += self.random.randint(1, SECOND)
             if chance() < 0.7:
                 self._move()
+            # One that moves steadily, far from the extreme, has a slope: answers are then given at every tick.
+            passed = (rig.now - self.begun) / SECOND
+            self._set({"ramp": 290 + 1.7 * passed if self.fn is min else -1.7 * passed})
             if chance() < 0.5:
                 rig.deliver()
             if chance() < 0.6:
@@ -252,7 +281,7 @@ class History:
         return line[bisect_right(line, (moment, np.inf)) - 1][1]
 
     def _move(self) -> None:
-        host, jumps = self.random.choice(list(self.values)), self.random.random() < 0.15
+        host, jumps = self.random.choice([f"h{number}" for number in range(4)]), self.random.random() < 0.15
         step = self.random.uniform(-150, 150) if jumps else self.random.gauss(0, 6)
         self._set({host: min(max(self.values[host] + step, 0.0), 300.0)})
 

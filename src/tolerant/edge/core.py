@@ -57,7 +57,8 @@ class SourceCore:
         self.watch: Callable[[int, NDArray[np.int64]], None] | None = None
         """Called with (at, handles) whenever filters were recentred or given another grant, for audits."""
         self._period = options.boundary
-        self._memory = 2 * options.latency  # longer than an answer waits, since clocks differ
+        # Longer than an answer waits, since clocks differ; by a percentile it may wait for a lease.
+        self._memory = options.lease if options.latency_percentile else 2 * options.latency
         self._beat_after = max(1, options.lease // 3)
         self._bank = FilterBank(predicts=options.policy == "predictive")
         self._tick = options.tick

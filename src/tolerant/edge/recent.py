@@ -53,6 +53,9 @@ class Recent:
         if stays.all():
             return
         gone, values = handles[~stays], values[~stays]
+        again = self._since[0, gone] == at  # of several values of one moment the last counts
+        self._least[0, gone[again]] = self._most[0, gone[again]] = values[again]
+        gone, values = gone[~again], values[~again]
         full = gone[self._count[gone] == _PIECES]
         self._least[-2, full] = np.minimum(self._least[-2, full], self._least[-1, full])
         self._most[-2, full] = np.maximum(self._most[-2, full], self._most[-1, full])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.filters.beliefs import believed, confirm
-from tolerant.filters.bounds import appear, mark, move, pass_ticks, return_from, say
+from tolerant.filters.bounds import appear, forget_told, mark, move, pass_ticks, return_from, say
 from tolerant.filters.state import CURVES, Bytes, Flags, Floats, Integers, Items, Links, Queries, Said
 from tolerant.kernels.compiled import borrowing, compiled
 from tolerant.kernels.versions import COUNTER_BITS
@@ -75,6 +75,8 @@ def apply_rows(
         items.sequence[i] = sequence[row]
         if items.far[i] != 0 and filters.grant[row] >= items.leave_version[i]:
             return_from(i, items, queries, links)
+        elif items.least[i] > -np.inf:
+            forget_told(i, items, queries, links)
         if not items.seen[i]:
             appear(i, items, queries, links)
         if items.stale[i] and (sequence[row] >> COUNTER_BITS) >= items.epoch[i]:

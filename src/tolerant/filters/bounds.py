@@ -68,6 +68,12 @@ def ends(items: Items, item: int, tick: int) -> tuple[float, float]:
 def return_from(item: int, items: Items, queries: Queries, links: Links) -> None:
     """An item's leave is over."""
     items.far[item], items.asked[item] = 0, False
+    forget_told(item, items, queries, links)
+
+
+@borrowing
+def forget_told(item: int, items: Items, queries: Queries, links: Links) -> None:
+    """What an item has told of where it is holds no more."""
     items.least[item], items.most[item] = -np.inf, np.inf
     for position in range(links.item_start[item], links.item_start[item + 1]):
         queries.dirty[links.item_queries[position]] = True

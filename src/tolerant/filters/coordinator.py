@@ -136,7 +136,9 @@ class Coordinator:
         return bounds.centre_at(self._book.items, index, self.tick), float(self._book.items.width[index])
 
     def ends(self, item: str) -> tuple[float, float]:
-        """Between which values an item must be reckoned with: in its filter, or beyond its leave."""
+        """Between which values an item must be reckoned with: in its filter, or beyond its leave, or where it has told
+        that it is.
+        """
         return bounds.ends(self._book.items, self._book.index[item], self.tick)
 
     def answers(self, now: int | None = None) -> list[Answer]:
@@ -311,6 +313,7 @@ class Coordinator:
         state = self._book.items
         np.maximum.at(state.doubt, items, sequences)
         state.known[items] = False
+        state.least[items], state.most[items] = -np.inf, np.inf  # as what told it may be one of those rows
         self._refresh(at)
 
     def doubt_all(self, rival: int, at: int) -> None:

@@ -108,8 +108,8 @@ class BoundedShard(Replayed):
             if first:
                 self._engine.start(horizon)
             passed = self._engine.advance(self._timeline.due(), horizon)
-            if self._engine.coordinator.away:
-                self._engine.foresee(self._timeline.waiting(), horizon)
+            if self._engine.coordinator.away and len(waiting := self._timeline.waiting()):
+                self._engine.foresee(waiting, horizon)
         if len(future):  # after the rows up to the horizon, of which these are ahead
             self._bury([self._from_the_future(row, at) for row in future])
             self._engine.roll.discard(future["item"], at)

@@ -67,7 +67,7 @@ class Engine:
         self._answers: list[Said] = []
         self._spoken: list[tuple[list[Said], list[str | None]]] = []
         self._forgotten: list[str] = []
-        self.recalled = Recalled()
+        self.recalled = Recalled(options.latency)
         self.roll = Roll()
         self.forms = Forms(self.coordinator, self.roll, self.sources, shard, self._hold_answers)
 
@@ -165,17 +165,25 @@ class Engine:
     def recall(self, rows: Rows, ways: Iterable[list[Piece]], horizon: int) -> None:
         """Rows, which wait for their time, tell where their items have been until then."""
         for row, way in zip(rows, ways, strict=True):
-            if self.roll.owner[row["item"]] == row["source"]:
+            if self._is_news(row):
                 self.recalled.hear(int(row["item"]), way, int(row["at"]), horizon)
         told = self._recall(horizon)
         if len(told):
             self.coordinator.say_of(told, horizon)
             self._keep_answers()
 
+    def _is_news(self, row: np.void) -> bool:
+        """Whether a row that has arrived, of an item, will be applied: it is its source's, and no repetition."""
+        item, source, sequence = int(row["item"]), int(row["source"]), int(row["sequence"])
+        applied = int(self.coordinator.sequences(np.array([item]))[0])
+        current = sequence >> COUNTER_BITS >= self.sources.epoch[source]
+        return bool(self.roll.present[item] and self.roll.owner[item] == source and current and sequence > applied)
+
     def _recall(self, at: int) -> NDArray[np.int64]:
         """Reckon with items where they have told that they are from `at` on; the items that this is about."""
         told = self.recalled.reach(at)
         if len(told.item):
+            self.coordinator.reach(at)  # the ticks before `at` are answered by what was known then
             self.coordinator.recall(told.item, told.least, told.most)
         return told.item
 
@@ -209,6 +217,7 @@ class Engine:
                 number = row.sequence if row.sequence > 0 else int(self.sources.read[self.roll.owner[item]])
                 lost[item] = max(lost.get(item, 0), number)
         if lost:
+            self.recalled.forget(lost, at)  # the row that told it may be among them
             self.coordinator.doubt(np.array(list(lost)), np.array(list(lost.values())), at)
             self._keep_answers()
 
