@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.filters.curves import BEFORE, rate_at
+from tolerant.filters.curves import BEFORE, REPORT, rate_at, read_report
 from tolerant.filters.ladder import RUNGS
 from tolerant.filters.rows import RowArrays
 from tolerant.filters.state import Bytes, Flags, Floats, Integers
@@ -32,9 +32,9 @@ class Known(NamedTuple):
 
     unit: Floats
     cost: Floats
-    life: Floats  # float64[items, rungs], updates a tick
-    now: Floats
-    reported: Integers  # the tick of the report
+    curves: Bytes  # uint8[items, REPORT]: the last report of each item
+    told: Flags  # whether there was one
+    reported: Integers  # its tick
     age: Integers  # ticks that the report covers
     widened: Integers  # the tick of the last growth
     narrowed: Integers  # and of the last tightening
@@ -51,19 +51,21 @@ class Market(NamedTuple):
     best: Floats  # targets of the cheapest round so far
     width: Floats  # float64[choices]: of the corners of the item at work
     spend: Floats  # and what it would cost there a tick
+    life: Floats  # float64[rungs]: what it has reported
+    now: Floats
 
 
 def known_of(unit: Floats, cost: Floats) -> Known:
     """Nothing is known of these items yet but what any item is expected to send."""
     n = len(unit)
-    curves = [np.tile(BEFORE, (n, 1)) for _ in range(2)]
-    return Known(unit, cost, *curves, *(np.zeros(n, np.int64) for _ in range(4)))
+    curves, told = np.zeros((n, REPORT), np.uint8), np.zeros(n, np.bool_)
+    return Known(unit, cost, curves, told, *(np.zeros(n, np.int64) for _ in range(4)))
 
 
 def market(items: int) -> Market:
     """Room for so many items."""
     shape, flat = (items, len(_CHOICES)), [np.zeros(items) for _ in range(3)]
-    rooms = [np.zeros(len(_CHOICES)) for _ in range(2)]
+    rooms = [np.zeros(size) for size in (len(_CHOICES), len(_CHOICES), RUNGS, RUNGS)]
     return Market(np.zeros(shape), np.zeros(items, np.int64), np.zeros(shape, np.uint8), *flat, *rooms)
 
 
@@ -74,17 +76,22 @@ def expected_rate(known: Known, item: int, width: float, space: Market) -> float
 
 
 @borrowing
-def expect(known: Known, item: int, width: float, tick: int, horizon: float, curve: Floats) -> None:
+def _expect(known: Known, item: int, width: float, tick: int, horizon: float, space: Market) -> None:
     """The rates of an item's rungs expected over a horizon of ticks: as reported, less for silence at `width` since."""
+    if known.told[item]:
+        read_report(known.curves[item], space.life, space.now)
+    else:
+        for rung in range(RUNGS):
+            space.life[rung] = space.now[rung] = BEFORE[rung]
     share = _LASTS / horizon * (1.0 - np.exp(-horizon / _LASTS))
     silent = float(tick - known.reported[item])
     unit, age = known.unit[item], float(known.age[item])
-    x = silent * rate_at(known.now[item], unit, width)
-    y = silent * rate_at(known.life[item], unit, width)
+    x = silent * rate_at(space.now, unit, width)
+    y = silent * rate_at(space.life, unit, width)
     now = share * 2.0 / (2.0 + x)
     life = (1.0 - share) * max(age / max(age + silent, 1.0), 1.0 / (1.0 + y))
     for rung in range(RUNGS):
-        curve[rung] = now * known.now[item, rung] + life * known.life[item, rung]
+        space.rates[item, 2 * rung] = now * space.now[rung] + life * space.life[rung]
 
 
 @compiled
@@ -95,10 +102,18 @@ def find_targets(
     others those that must be reckoned with.
     """
     for item in range(widths.size):
+        if movable[item]:
+            _expect(known, item, widths[item], tick, horizon, space)
+    find_targets_at(rows, known, widths, movable, space)
+
+
+@compiled
+def find_targets_at(rows: RowArrays, known: Known, widths: Floats, movable: Flags, space: Market) -> None:
+    """The same where what the items are expected to send on their rungs is in `space.rates[:, ::2]`."""
+    for item in range(widths.size):
         space.corners[item] = 0
         space.target[item] = 0.0
         if movable[item]:
-            expect(known, item, widths[item], tick, horizon, space.rates[item, ::2])
             _find_hull(rows, known, item, space)
     room = _rooms(rows, widths, movable)
     prices = np.zeros(rows.beta.size)
