@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.filters.curves import rate_at
+from tolerant.filters.curves import decoded, rate_at
 from tolerant.filters.ladder import RUNGS
 from tolerant.filters.plans import SPARE, best_plan
 from tolerant.filters.prices import find_targets, known_of, market
@@ -14,13 +14,23 @@ from tolerant.filters.rows import Terms, rows_of
 TICK = 1000
 
 
+def tell(known, item, rates):
+    """The item reported just now that it sends so much on each rung, ever and now, as well as bytes can say it."""
+    known.curves[item] = np.tile(np.minimum(np.rint(-8 * np.log2(rates)), 255), 2)
+    known.told[item] = True
+    known.reported[item] = known.age[item] = TICK
+
+
+def told(known, item):
+    return decoded(known.curves[item, :RUNGS])
+
+
 def known_with(rows, costs, rng, *, steepness=(0.3, 1.5)):
     """Items that reported just now, each with falling curves of its own: the same now as ever."""
     known = known_of(rows.uniform, costs)
     for item in range(rows.n_items):
         falls = rng.uniform(*steepness) * np.r_[0, rng.uniform(0, 2, RUNGS - 1)]
-        known.life[item] = known.now[item] = rng.uniform(0.05, 1) * 2.0 ** -falls.cumsum()
-    known.reported[:] = known.age[:] = TICK
+        tell(known, item, rng.uniform(0.05, 1) * 2.0 ** -falls.cumsum())
     return known
 
 
@@ -45,7 +55,7 @@ def grid_of(unit, cap):
 def spending(known, widths):
     """Cost a tick; the curves of `known_with` do not change with the horizon."""
     return sum(
-        known.cost[i] * rate_at(known.life[i], known.unit[i], widths[i])
+        known.cost[i] * rate_at(told(known, i), known.unit[i], widths[i])
         for i in range(len(widths))
         if widths[i] < np.inf
     )
@@ -66,7 +76,7 @@ def test_one_row_is_as_good_as_every_choice_from_the_grid_but_for_the_room_that_
     mine = np.flatnonzero(rows.adaptable)
     a = dict(zip(rows.items.tolist(), rows.coefficients.tolist(), strict=True))
     grids = {i: grid_of(known.unit[i], rows.caps[i]) for i in mine}
-    rates = {i: [costs[i] * rate_at(known.life[i], known.unit[i], w) for w in grids[i]] for i in mine}
+    rates = {i: [costs[i] * rate_at(told(known, i), known.unit[i], w) for w in grids[i]] for i in mine}
     # At the price found, each item's own best buy; by duality no choice from the grid is cheaper than these less
     # what the room left over would have been worth.
     price = next(space.price[i] / a[i] for i in mine)
@@ -140,8 +150,8 @@ def test_a_plan_is_as_good_as_the_targets_where_messages_are_free():
 def test_equal_items_stay_where_they_are():
     rows = rows_of([Terms("avg", np.arange(5), np.ones(5), 2.0)], 5)
     known = known_of(rows.uniform, np.ones(5))
-    known.life[:] = known.now[:] = 0.5 * 2.0 ** -np.arange(RUNGS)
-    known.reported[:] = known.age[:] = TICK
+    for item in range(5):
+        tell(known, item, 0.5 * 2.0 ** -np.arange(RUNGS))
     plan = plan_of(rows, known, rows.uniform)
     assert np.isnan(plan.width).all()
     assert (plan.worth, plan.cost) == (0, 0)
@@ -150,17 +160,16 @@ def test_equal_items_stay_where_they_are():
 def test_silent_items_are_left_alone():
     rows = rows_of([Terms("avg", np.arange(5), np.ones(5), 2.0)], 5)
     known = known_of(rows.uniform, np.ones(5))
-    known.life[:] = known.now[:] = 1e-9
-    known.reported[:] = known.age[:] = TICK
+    for item in range(5):
+        tell(known, item, np.full(RUNGS, 1e-9))
     assert np.isnan(plan_of(rows, known, rows.uniform).width).all()
 
 
 def test_a_move_is_not_taken_back_at_once():
     rows = rows_of([Terms("sum", np.arange(2), np.ones(2), 4.0)], 2)
     known = known_of(rows.uniform, np.ones(2))
-    known.life[0] = known.now[0] = 0.5 * 2.0 ** (-np.arange(RUNGS) / 2)
-    known.life[1] = known.now[1] = 0.005 * 2.0 ** (-np.arange(RUNGS) / 2)
-    known.reported[:] = known.age[:] = TICK
+    tell(known, 0, 0.5 * 2.0 ** (-np.arange(RUNGS) / 2))
+    tell(known, 1, 0.005 * 2.0 ** (-np.arange(RUNGS) / 2))
     assert plan_of(rows, known, rows.uniform).width[0] > rows.uniform[0]
     known.narrowed[0] = known.widened[1] = TICK - 10
     assert np.isnan(plan_of(rows, known, rows.uniform, last=TICK - 10).width).all()

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.filters.curves import is_news, write_report
-from tolerant.filters.ladder import Ladder, begin, ladder, observe, propose
+from tolerant.filters.ladder import ROOMS, Ladder, begin, ladder, observe, propose
 from tolerant.filters.reports import REPORT
 from tolerant.filters.state import CURVES, Bytes, Flags, Floats, Integers
 from tolerant.kernels.compiled import borrowing
@@ -32,7 +32,7 @@ class Forecasts:
         if items > have:
             fresh = ladder(max(items, 2 * have, 16))
             for name, old, new in zip(Ladder._fields, self._ladder, fresh, strict=True):
-                if name != "keep":
+                if name not in ROOMS:
                     new[:have] = old
             self._ladder = fresh
             room = len(fresh.unit) - have

@@ -32,13 +32,12 @@ from tolerant.kernels.compiled import borrowing
 RUNGS = 18
 """Rung 0 included."""
 
-_LANES = 20
-"""Rungs are worked on four at a time; the last two never send."""
-_SLOPE, _COUNT = _LANES, 2 * _LANES
-"""Where the slopes and the counts of a predictor's shadows begin, behind their centres."""
-FIRED, LATELY, NOW = 2 * _LANES, 3 * _LANES, 4 * _LANES
-"""Where the counts of what each width would have sent begin in `Ladder.chosen`."""
-_PREDICTORS = 6
+_PLACES = (0, 2 * RUNGS, 6 * RUNGS, 9 * RUNGS, 12 * RUNGS, 4 * RUNGS)
+"""Where the shadows of each predictor begin in `Ladder.shadows`: first those that stay where they are."""
+_COUNT, _SLOPE = RUNGS, 2 * RUNGS
+"""Where their counts begin behind their centres, and the slopes of those that move."""
+_DRIFT, FIRED, LATELY, NOW = RUNGS, 2 * RUNGS, 3 * RUNGS, 4 * RUNGS
+"""Where the slopes begin in `Ladder.chosen`, and the counts of what each width would have sent."""
 
 _LEVEL_MEMORY, _SLOW, _FAST = 0.02, 0.05, 0.2
 _HOLT_LEVEL, _HOLT_TREND = 0.3, 0.1
@@ -55,15 +54,16 @@ _BETTER, _BY = 0.75, 0.5
 LONG, SHORT = 0.998, 0.97
 """What the two decaying counts of firings keep each tick."""
 
-_HALVES = np.array([0.0, *(2.0 ** ((rung - 9) / 2) / 2 for rung in range(1, RUNGS)), np.inf, np.inf])
-"""Half the width of every lane, in units."""
+_HALVES = np.array([0.0, *(2.0 ** ((rung - 9) / 2) / 2 for rung in range(1, RUNGS))])
+"""Half the width of every rung, in units."""
 
 
 class Ladder(NamedTuple):
     """The shadows of many items, and what their predictors remember. Counts are as of the item's age, in ticks.
 
-    A row of `chosen` is the centres and slopes of the shadows that follow the best predictor, then what they sent:
-    since birth, decaying by LONG, and by SHORT; each a number a lane.
+    A row of `shadows` is the centres and counts of each predictor's, and the slopes of those that have one. A row of
+    `chosen` is the centres and slopes of the shadows that follow the best predictor, then what they sent: since birth,
+    decaying by LONG, and by SHORT. Each is a number a rung.
     """
 
     unit: Floats  # the item's uniform width; 0: it has only rung 0
@@ -76,19 +76,23 @@ class Ladder(NamedTuple):
     run: Integers  # how many changes `fast` is the mean of
     level: Floats
     trend: Floats
-    half: Floats  # float64[items, lanes]: half the widths
-    shadows: Floats  # float64[items, predictors, 3·lanes]: centres, slopes and counts
-    chosen: Floats  # float64[items, 5·lanes]
-    keep: Floats  # float64[lanes]: room to work in
+    shadows: Floats  # float64[items, 15·rungs]
+    chosen: Floats  # float64[items, 5·rungs]
+    half: Floats  # float64[rungs]: room for half the widths of the item at work
+    keep: Floats  # float64[rungs]: and for what is left of its counts
+
+
+ROOMS = ("half", "keep")
+"""The fields of a ladder that are no item's."""
 
 
 def ladder(items: int) -> Ladder:
     """Ladders that have not begun."""
     flat = [np.zeros(items) for _ in range(5)]
     run, holt = np.zeros(items, np.int64), [np.zeros(items) for _ in range(2)]
-    shadows = np.zeros((items, _PREDICTORS, 3 * _LANES))
-    rows = [np.zeros((items, _LANES)), shadows, np.zeros((items, 5 * _LANES))]
-    return Ladder._make([np.zeros(items), np.zeros(items, np.int64), *flat, run, *holt, *rows, np.zeros(_LANES)])
+    rows = [np.zeros((items, 15 * RUNGS)), np.zeros((items, 5 * RUNGS))]
+    rooms = [np.zeros(RUNGS) for _ in ROOMS]
+    return Ladder._make([np.zeros(items), np.zeros(items, np.int64), *flat, run, *holt, *rows, *rooms])
 
 
 @borrowing
@@ -99,16 +103,12 @@ def begin(shadows: Ladder, item: int, unit: float, value: float) -> None:
     shadows.last[item] = shadows.mean[item] = shadows.level[item] = value
     shadows.slow[item] = shadows.fast[item] = shadows.noise[item] = shadows.trend[item] = 0.0
     shadows.run[item] = 0
-    for lane in range(_LANES):
-        shadows.half[item, lane] = unit * _HALVES[lane]
-    shadows.shadows[item] = 0.0
-    shadows.chosen[item] = 0.0
-    shadows.chosen[item, :_LANES] = value
-    for predictor in range(_PREDICTORS):
-        shadows.shadows[item, predictor, :_LANES] = value
-        if predictor > 0:
-            # Width 0 is for predictor 0 alone: nobody else is ever below its count.
-            shadows.shadows[item, predictor, _COUNT] = np.inf
+    shadows.shadows[item] = shadows.chosen[item] = 0.0
+    shadows.chosen[item, :RUNGS] = value
+    for place in _PLACES:
+        shadows.shadows[item, place : place + RUNGS] = value
+        # Width 0 is for predictor 0 alone: nobody else is ever below its count.
+        shadows.shadows[item, place + _COUNT] = np.inf if place > 0 else 0.0
 
 
 @borrowing
@@ -128,17 +128,20 @@ def observe(shadows: Ladder, item: int, value: float) -> None:
     shadows.slow[item] = slow
     shadows.level[item] = level
     shadows.trend[item] = trend
-    if shadows.unit[item] == 0.0:
+    unit = shadows.unit[item]
+    if unit == 0.0:
         _observe_changes(shadows.chosen[item], change != 0.0)
         return
-    half, keep, own = shadows.half[item], shadows.keep, shadows.shadows[item]
-    _offer_first(own[0], half, keep, value)
-    _offer(own[1], half, keep, value, mean, 0.0, 0.0)
-    _offer(own[2], half, keep, value, value, slow, 0.0)
-    _offer(own[3], half, keep, value, value, fast, 0.0)
-    _offer(own[4], half, keep, value, level, trend, 0.0)
-    _offer(own[5], half, keep, value, value, 0.0, _AHEAD)
-    _offer_chosen(shadows.chosen[item], own.reshape(own.size), half, value, mean, slow, fast, level, trend)
+    half, keep, own = shadows.half, shadows.keep, shadows.shadows[item]
+    for rung in range(RUNGS):
+        half[rung] = unit * _HALVES[rung]
+    _offer_first(own, half, keep, value)
+    _offer_still(own[_PLACES[1] :], half, keep, value, mean, 0.0)
+    _offer_moving(own[_PLACES[2] :], half, keep, value, value, slow)
+    _offer_moving(own[_PLACES[3] :], half, keep, value, value, fast)
+    _offer_moving(own[_PLACES[4] :], half, keep, value, level, trend)
+    _offer_still(own[_PLACES[5] :], half, keep, value, value, _AHEAD)
+    _offer_chosen(shadows.chosen[item], own, half, value, mean, slow, fast, level, trend)
 
 
 @borrowing
@@ -164,37 +167,50 @@ def _observe_changes(chosen: Floats, changed: bool) -> None:
     chosen[NOW] = chosen[NOW] * SHORT + changed
 
 
-# The next three are nothing but arithmetic, without branches, on arrays of one item each in which places are a fixed
-# number of lanes apart: so the compiler sees that nothing overlaps, and the processor does four shadows at a time.
+# The next four are nothing but arithmetic, without branches, on arrays of one item each in which places are a fixed
+# number of rungs apart: so the compiler sees that nothing overlaps, and the processor does four shadows at a time.
 
 
 @borrowing
 def _offer_first(shadows: Floats, half: Floats, keep: Floats, value: float) -> None:
-    """Test the shadows of predictor 0, which rest at a value; into `keep`, what is left of each lane's counts."""
-    for lane in range(_LANES):
-        centre = shadows[lane]
-        passes = 1.0 if abs(value - centre) > half[lane] else 0.0
+    """Test the shadows of predictor 0, which rest at a value; into `keep`, what is left of each rung's counts."""
+    for rung in range(RUNGS):
+        centre = shadows[rung]
+        passes = 1.0 if abs(value - centre) > half[rung] else 0.0
         rest = _FORGET if passes > 0.0 else 1.0
-        keep[lane] = rest
-        shadows[_COUNT + lane] = shadows[_COUNT + lane] * rest + passes
-        shadows[lane] = value if passes > 0.0 else centre
+        keep[rung] = rest
+        shadows[_COUNT + rung] = shadows[_COUNT + rung] * rest + passes
+        shadows[rung] = value if passes > 0.0 else centre
 
 
 @borrowing
-def _offer(shadows: Floats, half: Floats, keep: Floats, value: float, level: float, slope: float, ahead: float) -> None:
-    """Test a predictor's shadows a tick later; those that the value has left send its level and slope."""
-    for lane in range(_LANES):
-        reach = half[lane]
-        centre = shadows[lane] + shadows[_SLOPE + lane]
+def _offer_still(shadows: Floats, half: Floats, keep: Floats, value: float, level: float, ahead: float) -> None:
+    """Test a predictor's shadows a tick later; those that the value has left send its level."""
+    for rung in range(RUNGS):
+        reach, centre = half[rung], shadows[rung]
         off = value - centre
         passes = 1.0 if abs(off) > reach else 0.0
         low, high = value - _CLIP * reach, value + _CLIP * reach
         fresh = low if level < low else level
         fresh = high if fresh > high else fresh
         fresh += ahead * reach if off > 0.0 else -ahead * reach
-        shadows[_COUNT + lane] = shadows[_COUNT + lane] * keep[lane] + passes
-        shadows[_SLOPE + lane] = slope if passes > 0.0 else shadows[_SLOPE + lane]
-        shadows[lane] = fresh if passes > 0.0 else centre
+        shadows[_COUNT + rung] = shadows[_COUNT + rung] * keep[rung] + passes
+        shadows[rung] = fresh if passes > 0.0 else centre
+
+
+@borrowing
+def _offer_moving(shadows: Floats, half: Floats, keep: Floats, value: float, level: float, slope: float) -> None:
+    """The same for a predictor with a slope, which is sent too."""
+    for rung in range(RUNGS):
+        reach = half[rung]
+        centre = shadows[rung] + shadows[_SLOPE + rung]
+        passes = 1.0 if abs(value - centre) > reach else 0.0
+        low, high = value - _CLIP * reach, value + _CLIP * reach
+        fresh = low if level < low else level
+        fresh = high if fresh > high else fresh
+        shadows[_COUNT + rung] = shadows[_COUNT + rung] * keep[rung] + passes
+        shadows[_SLOPE + rung] = slope if passes > 0.0 else shadows[_SLOPE + rung]
+        shadows[rung] = fresh if passes > 0.0 else centre
 
 
 @borrowing
@@ -209,47 +225,47 @@ def _offer_chosen(
     level: float,
     trend: float,
 ) -> None:
-    """Test the shadows that follow the best predictor of their lane (`_choice`), and count what they send."""
-    for lane in range(_LANES):
-        reach = half[lane]
-        centre = chosen[lane] + chosen[_SLOPE + lane]
+    """Test the shadows that follow the best predictor of their rung (`_best_predictor`), and count what they send."""
+    for rung in range(RUNGS):
+        reach = half[rung]
+        centre = chosen[rung] + chosen[_DRIFT + rung]
         off = value - centre
         passes = 1.0 if abs(off) > reach else 0.0
         low, high = value - _CLIP * reach, value + _CLIP * reach
-        fresh, slope, least = value, 0.0, shadows[_COUNT + lane]
-        count = shadows[3 * _LANES + _COUNT + lane]
+        fresh, slope, least = value, 0.0, shadows[_COUNT + rung]
+        count = shadows[_PLACES[1] + _COUNT + rung]
         better = 1.0 if count < _BETTER * least - _BY else 0.0
         clipped = low if mean < low else mean
         clipped = high if clipped > high else clipped
         fresh = clipped if better > 0.0 else fresh
         least = count if better > 0.0 else least
-        count = shadows[6 * _LANES + _COUNT + lane]
+        count = shadows[_PLACES[2] + _COUNT + rung]
         better = 1.0 if count < _BETTER * least - _BY else 0.0
         fresh = value if better > 0.0 else fresh
         slope = slow if better > 0.0 else slope
         least = count if better > 0.0 else least
-        count = shadows[9 * _LANES + _COUNT + lane]
+        count = shadows[_PLACES[3] + _COUNT + rung]
         better = 1.0 if count < _BETTER * least - _BY else 0.0
         fresh = value if better > 0.0 else fresh
         slope = fast if better > 0.0 else slope
         least = count if better > 0.0 else least
-        count = shadows[12 * _LANES + _COUNT + lane]
+        count = shadows[_PLACES[4] + _COUNT + rung]
         better = 1.0 if count < _BETTER * least - _BY else 0.0
         clipped = low if level < low else level
         clipped = high if clipped > high else clipped
         fresh = clipped if better > 0.0 else fresh
         slope = trend if better > 0.0 else slope
         least = count if better > 0.0 else least
-        count = shadows[15 * _LANES + _COUNT + lane]
+        count = shadows[_PLACES[5] + _COUNT + rung]
         better = 1.0 if count < _BETTER * least - _BY else 0.0
         ahead = _AHEAD * reach if off > 0.0 else -_AHEAD * reach
         fresh = value + ahead if better > 0.0 else fresh
         slope = 0.0 if better > 0.0 else slope
-        chosen[lane] = fresh if passes > 0.0 else centre
-        chosen[_SLOPE + lane] = slope if passes > 0.0 else chosen[_SLOPE + lane]
-        chosen[FIRED + lane] += passes
-        chosen[LATELY + lane] = chosen[LATELY + lane] * LONG + passes
-        chosen[NOW + lane] = chosen[NOW + lane] * SHORT + passes
+        chosen[rung] = fresh if passes > 0.0 else centre
+        chosen[_DRIFT + rung] = slope if passes > 0.0 else chosen[_DRIFT + rung]
+        chosen[FIRED + rung] += passes
+        chosen[LATELY + rung] = chosen[LATELY + rung] * LONG + passes
+        chosen[NOW + rung] = chosen[NOW + rung] * SHORT + passes
 
 
 @borrowing
@@ -292,13 +308,9 @@ def _best_predictor(shadows: Ladder, item: int, width: float) -> int:
     if not (unit > 0.0 and 0.0 < width < np.inf):
         return 0
     nearest = int(np.rint(2.0 * np.log2(width / unit))) + 9
-    return _choice(shadows.shadows[item], min(max(nearest, 1), RUNGS - 1))
-
-
-@borrowing
-def _choice(shadows: Floats, rung: int) -> int:
-    best = 0
-    for predictor in range(1, _PREDICTORS):
-        if shadows[predictor, _COUNT + rung] < _BETTER * shadows[best, _COUNT + rung] - _BY:
+    rung = min(max(nearest, 1), RUNGS - 1)
+    counts, best = shadows.shadows[item, _COUNT:], 0
+    for predictor in range(1, len(_PLACES)):
+        if counts[_PLACES[predictor] + rung] < _BETTER * counts[_PLACES[best] + rung] - _BY:
             best = predictor
     return best

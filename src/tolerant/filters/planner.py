@@ -8,8 +8,6 @@ import numpy as np
 
 from tolerant.filters.asking import Freed, sides, to_free
 from tolerant.filters.book import Book
-from tolerant.filters.curves import BEFORE, decoded
-from tolerant.filters.ladder import RUNGS
 from tolerant.filters.plans import Plan, best_plan
 from tolerant.filters.prices import Known, market
 from tolerant.filters.rows import RowArrays, Rows
@@ -99,11 +97,10 @@ def known_of_items(book: Book, rows: Rows, begun: int) -> Known:
     """What the newest reports say, in ticks since `begun`; of an item without one, what any is expected to send."""
     items, n = book.items, book.size
     reported = items.unit[:n] > 0.0
-    life, now = decoded(items.curves[:n, :RUNGS]), decoded(items.curves[:n, RUNGS:])
-    life[~reported] = now[~reported] = BEFORE
     unit = np.where(reported, items.unit[:n], np.where(rows.unqueried, 0.0, rows.uniform))
     ticks = [np.maximum(one[:n] - begun, 0) for one in (items.reported, items.widened, items.narrowed)]
-    return Known(unit, items.cost[:n].copy(), life, now, ticks[0], items.age[:n].copy(), ticks[1], ticks[2])
+    cost, curves, age = items.cost[:n].copy(), items.curves[:n].copy(), items.age[:n].copy()
+    return Known(unit, cost, curves, reported, ticks[0], age, ticks[1], ticks[2])
 
 
 class _Grown(NamedTuple):

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.filters.curves import rate_at
-from tolerant.filters.prices import Known, Market, find_targets
+from tolerant.filters.prices import Known, Market, expected_rate, find_targets
 from tolerant.filters.rows import RowArrays
 from tolerant.filters.state import Flags, Floats, Integers
 from tolerant.kernels.compiled import borrowing, compiled
@@ -94,9 +93,8 @@ def _choose(
     gain = np.zeros(widths.size)
     for item in range(widths.size):
         if space.corners[item]:
-            curve, unit, cost = space.curve[item], known.unit[item], known.cost[item]
-            before[item] = cost * rate_at(curve, unit, widths[item])
-            after[item] = cost * rate_at(curve, unit, space.target[item])
+            before[item] = known.cost[item] * expected_rate(known, item, widths[item], space)
+            after[item] = known.cost[item] * expected_rate(known, item, space.target[item], space)
             gain[item] = before[item] - after[item] + space.price[item] * (widths[item] - space.target[item])
             other = known.narrowed[item] if space.target[item] > widths[item] else known.widened[item]
             patience[item] = min(horizon, max(_SHORT, tick - last, tick - other))
@@ -104,7 +102,7 @@ def _choose(
     grown = _ranked((space.target > _WIDER * widths) & (space.corners > 0), gain)
     count = 0
     while count <= tightened.size:
-        plan = _play(rows, known, widths, space.target, space.curve, before, after, patience, tightened[:count], grown)
+        plan = _play(rows, known, widths, space, before, after, patience, tightened[:count], grown)
         if plan.worth > best.worth and plan.cost <= allowed:
             best = plan
         count += 1 + count // 4
@@ -123,8 +121,7 @@ def _play(
     rows: RowArrays,
     known: Known,
     widths: Floats,
-    target: Floats,
-    curve: Floats,
+    space: Market,
     before: Floats,
     after: Floats,
     patience: Floats,
@@ -132,7 +129,7 @@ def _play(
     grown: Integers,
 ) -> Plan:
     """What comes of tightening these and letting those grow that profit from what is free then."""
-    new = np.full(widths.size, np.nan)
+    new, target = np.full(widths.size, np.nan), space.target
     free = _free(rows, widths)
     saved, cost, horizon = 0.0, 0.0, np.inf
     for item in tightened:
@@ -146,7 +143,7 @@ def _play(
         if width <= _WIDER * widths[item] and width < target[item]:
             continue
         less = before[item] - (
-            after[item] if width == target[item] else known.cost[item] * rate_at(curve[item], known.unit[item], width)
+            after[item] if width == target[item] else known.cost[item] * expected_rate(known, item, width, space)
         )
         if less * patience[item] > known.cost[item]:
             new[item] = width

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tolerant.filters.audit import Promises, Spread, spread_out, violations_at
-from tolerant.filters.curves import REPORT, Report, is_news, read_report, write_report
+from tolerant.filters.curves import REPORT, Report, is_news, write_report
 from tolerant.filters.ladder import Ladder, begin, observe, propose
 from tolerant.filters.plans import Plan, best_plan
 from tolerant.filters.prices import Known, Market
 from tolerant.filters.rows import RowArrays
-from tolerant.filters.state import Bytes, Floats, Integers
+from tolerant.filters.state import Floats, Integers
 from tolerant.kernels.compiled import borrowing, compiled
 
 
@@ -25,7 +25,6 @@ class Ends(NamedTuple):
     width: Floats
     pending: Floats  # a growth that begins at the next tick; NaN: none
     report: Report  # room for the report of the update being sent
-    told: Bytes  # the last report of each item
 
 
 class Counted(NamedTuple):
@@ -42,8 +41,7 @@ def ends_of(widths: Floats) -> Ends:
     """Filters of these widths, which the replay changes, before their first reading."""
     n = len(widths)
     level, slope, pending = np.zeros(n), np.zeros(n), np.full(n, np.nan)
-    report, told = np.zeros(REPORT, np.uint8), np.zeros((n, REPORT), np.uint8)
-    return Ends(level, slope, np.zeros(n, np.int64), widths, pending, report, told)
+    return Ends(level, slope, np.zeros(n, np.int64), widths, pending, np.zeros(REPORT, np.uint8))
 
 
 @compiled
@@ -135,10 +133,10 @@ def _send(
     ends.level[item], ends.slope[item] = propose(shadows, item, value, ends.width[item], off)
     ends.since[item] = tick
     write_report(shadows, item, ends.report)
-    if is_news(ends.report, ends.told[item], shadows.unit[item], ends.width[item]):
+    if is_news(ends.report, known.curves[item], shadows.unit[item], ends.width[item]):
         for place in range(REPORT):
-            ends.told[item, place] = ends.report[place]
-        read_report(ends.report, known.life[item], known.now[item])
+            known.curves[item, place] = ends.report[place]
+        known.told[item] = True
         counted.reports[item] += tick >= counted.warmup
     known.reported[item] = tick
     known.age[item] = shadows.age[item]

@@ -10,16 +10,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.filters.curves import BEFORE, rate_at
+from tolerant.filters.curves import BEFORE, REPORT, rate_at, read_report
 from tolerant.filters.ladder import RUNGS
 from tolerant.filters.rows import RowArrays
-from tolerant.filters.state import Flags, Floats, Integers
-from tolerant.kernels.compiled import borrowing, compiled
+from tolerant.filters.state import Bytes, Flags, Floats, Integers
+from tolerant.kernels.compiled import borrowing, compiled, inlined_borrowing
 
 _LASTS = 200.0
 """Ticks that what is seen now lasts."""
 _QUARTERS = 2.0 ** (np.arange(4 * 8 + 1) / 4 - 4)
-"""Widths that a target is chosen from, in units: quarter octaves over eight octaves, beside 0 and the cap."""
+_CAP, _FIRST = 1, 2
+_CHOICES = np.concatenate([[0.0, np.nan], _QUARTERS])
+"""Widths that a target is chosen from, in units: 0, then the cap, of which that is not known, then quarter octaves over
+eight octaves, of which every other one is a rung's."""
 _BISECTIONS = 30
 _ROUNDS = 30
 
@@ -29,9 +32,9 @@ class Known(NamedTuple):
 
     unit: Floats
     cost: Floats
-    life: Floats  # float64[items, rungs], updates a tick
-    now: Floats
-    reported: Integers  # the tick of the report
+    curves: Bytes  # uint8[items, REPORT]: the last report of each item
+    told: Flags  # whether there was one
+    reported: Integers  # its tick
     age: Integers  # ticks that the report covers
     widened: Integers  # the tick of the last growth
     narrowed: Integers  # and of the last tightening
@@ -40,41 +43,55 @@ class Known(NamedTuple):
 class Market(NamedTuple):
     """Room to find prices in, an entry an item; made once."""
 
-    curve: Floats  # float64[items, rungs]: the rates expected over the horizon
+    rates: Floats  # float64[items, choices]: what the item is expected to send over the horizon, updates a tick
     corners: Integers  # how many corners the hull of cost over width has; 0: not adaptable
-    width: Floats  # float64[items, corners]
-    spend: Floats  # what the item sends at that width, cost a tick
+    hull: Bytes  # uint8[items, choices]: which choices these are
     target: Floats  # the width that it should have
     price: Floats  # of a unit of its width
     best: Floats  # targets of the cheapest round so far
+    width: Floats  # float64[choices]: of the corners of the item at work
+    spend: Floats  # and what it would cost there a tick
+    life: Floats  # float64[rungs]: what it has reported
+    now: Floats
 
 
 def known_of(unit: Floats, cost: Floats) -> Known:
     """Nothing is known of these items yet but what any item is expected to send."""
     n = len(unit)
-    curves = [np.tile(BEFORE, (n, 1)) for _ in range(2)]
-    return Known(unit, cost, *curves, *(np.zeros(n, np.int64) for _ in range(4)))
+    curves, told = np.zeros((n, REPORT), np.uint8), np.zeros(n, np.bool_)
+    return Known(unit, cost, curves, told, *(np.zeros(n, np.int64) for _ in range(4)))
 
 
 def market(items: int) -> Market:
     """Room for so many items."""
-    hulls = [np.zeros((items, len(_QUARTERS) + 2)) for _ in range(2)]
-    flat = [np.zeros(items) for _ in range(3)]
-    return Market(np.zeros((items, RUNGS)), np.zeros(items, np.int64), *hulls, *flat)
+    shape, flat = (items, len(_CHOICES)), [np.zeros(items) for _ in range(3)]
+    rooms = [np.zeros(size) for size in (len(_CHOICES), len(_CHOICES), RUNGS, RUNGS)]
+    return Market(np.zeros(shape), np.zeros(items, np.int64), np.zeros(shape, np.uint8), *flat, *rooms)
 
 
 @borrowing
-def expect(known: Known, item: int, width: float, tick: int, horizon: float, curve: Floats) -> None:
+def expected_rate(known: Known, item: int, width: float, space: Market) -> float:
+    """What an item is expected to send at any width, updates a tick."""
+    return rate_at(space.rates[item, ::2], known.unit[item], width)
+
+
+@borrowing
+def _expect(known: Known, item: int, width: float, tick: int, horizon: float, space: Market) -> None:
     """The rates of an item's rungs expected over a horizon of ticks: as reported, less for silence at `width` since."""
+    if known.told[item]:
+        read_report(known.curves[item], space.life, space.now)
+    else:
+        for rung in range(RUNGS):
+            space.life[rung] = space.now[rung] = BEFORE[rung]
     share = _LASTS / horizon * (1.0 - np.exp(-horizon / _LASTS))
     silent = float(tick - known.reported[item])
     unit, age = known.unit[item], float(known.age[item])
-    x = silent * rate_at(known.now[item], unit, width)
-    y = silent * rate_at(known.life[item], unit, width)
+    x = silent * rate_at(space.now, unit, width)
+    y = silent * rate_at(space.life, unit, width)
     now = share * 2.0 / (2.0 + x)
     life = (1.0 - share) * max(age / max(age + silent, 1.0), 1.0 / (1.0 + y))
     for rung in range(RUNGS):
-        curve[rung] = now * known.now[item, rung] + life * known.life[item, rung]
+        space.rates[item, 2 * rung] = now * space.now[rung] + life * space.life[rung]
 
 
 @compiled
@@ -85,21 +102,29 @@ def find_targets(
     others those that must be reckoned with.
     """
     for item in range(widths.size):
+        if movable[item]:
+            _expect(known, item, widths[item], tick, horizon, space)
+    find_targets_at(rows, known, widths, movable, space)
+
+
+@compiled
+def find_targets_at(rows: RowArrays, known: Known, widths: Floats, movable: Flags, space: Market) -> None:
+    """The same where what the items are expected to send on their rungs is in `space.rates[:, ::2]`."""
+    for item in range(widths.size):
         space.corners[item] = 0
         space.target[item] = 0.0
         if movable[item]:
-            expect(known, item, widths[item], tick, horizon, space.curve[item])
-            _find_hull(known, item, rows.caps[item], space)
+            _find_hull(rows, known, item, space)
     room = _rooms(rows, widths, movable)
     prices = np.zeros(rows.beta.size)
     for row in rows.alone:
-        prices[row] = _bisect(rows, row, room[row], space)
+        prices[row] = _bisect(rows, known, row, room[row], space)
     if rows.coupled.size:
         for row in rows.coupled:
-            prices[row] = _bisect(rows, row, room[row], space)
+            prices[row] = _bisect(rows, known, row, room[row], space)
         _settle(rows, known, room, prices, space)
     else:
-        _take(rows, prices, space)
+        _take(rows, known, prices, space)
         _fit(rows, room, space)
 
 
@@ -116,73 +141,83 @@ def _rooms(rows: RowArrays, widths: Floats, movable: Flags) -> Floats:
 
 
 @borrowing
-def _find_hull(known: Known, item: int, cap: float, space: Market) -> None:
+def _find_hull(rows: RowArrays, known: Known, item: int, space: Market) -> None:
     """The lower hull of cost over width, over the widths that a target may be."""
-    unit, curve, cost = known.unit[item], space.curve[item], known.cost[item]
-    space.width[item, 0], space.spend[item, 0] = 0.0, cost * curve[0]
-    space.corners[item] = 1
-    for step in range(_QUARTERS.size):
-        width = unit * _QUARTERS[step]
+    cap, unit, cost, rates = rows.caps[item], known.unit[item], known.cost[item], space.rates[item]
+    space.width[0], space.spend[0], space.hull[item, 0] = 0.0, cost * rates[0], 0
+    corners = 1
+    for choice in range(_FIRST, _CHOICES.size):
+        width = unit * _CHOICES[choice]
         if width >= cap:
             break
-        rung = 1 + step // 2
-        rate = curve[rung] if step % 2 == 0 else np.sqrt(curve[rung] * curve[rung + 1])
-        _add_corner(space, item, width, cost * rate)
-    _add_corner(space, item, cap, cost * rate_at(curve, unit, cap))
+        if choice % 2 == 1:
+            rates[choice] = np.sqrt(rates[choice - 1] * rates[choice + 1])
+        corners = _add_corner(space, item, corners, choice, width, cost * rates[choice])
+    rates[_CAP] = expected_rate(known, item, cap, space)
+    space.corners[item] = _add_corner(space, item, corners, _CAP, cap, cost * rates[_CAP])
 
 
 @borrowing
-def _add_corner(space: Market, item: int, width: float, spend: float) -> None:
-    """A point to the right of the hull: the corners that are above the line to it go."""
-    widths, spends, corners = space.width[item], space.spend[item], space.corners[item]
+def _add_corner(space: Market, item: int, corners: int, choice: int, width: float, spend: float) -> int:
+    """A point to the right of the hull: the corners that are above the line to it go. How many there are then."""
+    widths, spends = space.width, space.spend
     while corners >= 2:
         run, fall = widths[corners - 1] - widths[corners - 2], spends[corners - 1] - spends[corners - 2]
         if fall * (width - widths[corners - 2]) < (spend - spends[corners - 2]) * run:
             break
         corners -= 1
-    widths[corners], spends[corners] = width, spend
-    space.corners[item] = corners + 1
+    widths[corners], spends[corners], space.hull[item, corners] = width, spend, choice
+    return corners + 1
+
+
+@inlined_borrowing
+def _width(unit: float, cap: float, choice: int) -> float:
+    return cap if choice == _CAP else unit * _CHOICES[choice]
 
 
 @borrowing
-def _bought(space: Market, item: int, price: float) -> float:
+def _bought(rows: RowArrays, known: Known, item: int, price: float, space: Market) -> float:
     """The width that an item takes at a price of a unit of its width."""
-    widths, spends = space.width[item], space.spend[item]
+    cap, unit, cost = rows.caps[item], known.unit[item], known.cost[item]
+    hull, rates = space.hull[item], space.rates[item]
     low, high = 0, space.corners[item] - 1
     while low < high:
         middle = (low + high) // 2
-        if spends[middle] - spends[middle + 1] > price * (widths[middle + 1] - widths[middle]):
+        one, next_one = hull[middle], hull[middle + 1]
+        if cost * rates[one] - cost * rates[next_one] > price * (_width(unit, cap, next_one) - _width(unit, cap, one)):
             low = middle + 1
         else:
             high = middle
-    return widths[low]
+    return _width(unit, cap, hull[low])
 
 
 @borrowing
-def _use(rows: RowArrays, row: int, price: float, space: Market) -> float:
+def _use(rows: RowArrays, known: Known, row: int, price: float, space: Market) -> float:
     used = 0.0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         item = rows.items[entry]
         if space.corners[item]:
-            used += rows.coefficients[entry] * _bought(space, item, price * rows.coefficients[entry])
+            used += rows.coefficients[entry] * _bought(rows, known, item, price * rows.coefficients[entry], space)
     return used
 
 
 @borrowing
-def _bisect(rows: RowArrays, row: int, room: float, space: Market) -> float:
+def _bisect(rows: RowArrays, known: Known, row: int, room: float, space: Market) -> float:
     """The least price at which a row, its items being in no other, stays within its room."""
-    if _use(rows, row, 0.0, space) <= room:
+    if _use(rows, known, row, 0.0, space) <= room:
         return 0.0
     high = 0.0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         item = rows.items[entry]
         if space.corners[item] > 1:
-            steepest = (space.spend[item, 0] - space.spend[item, 1]) / space.width[item, 1]
+            cost, second = known.cost[item], space.hull[item, 1]
+            fall = cost * space.rates[item, 0] - cost * space.rates[item, second]
+            steepest = fall / _width(known.unit[item], rows.caps[item], second)
             high = max(high, steepest / rows.coefficients[entry])
     low = high * 1e-9
     for _ in range(_BISECTIONS):
         middle = np.sqrt(low * high)
-        if _use(rows, row, middle, space) <= room:
+        if _use(rows, known, row, middle, space) <= room:
             high = middle
         else:
             low = middle
@@ -195,7 +230,7 @@ def _settle(rows: RowArrays, known: Known, room: Floats, prices: Floats, space: 
     cheapest round."""
     least = np.inf
     for turn in range(_ROUNDS):
-        _take(rows, prices, space)
+        _take(rows, known, prices, space)
         power = 1.0 - 0.8 * turn / (_ROUNDS - 1)
         for row in rows.coupled:
             used = 0.0
@@ -216,12 +251,12 @@ def _spending(known: Known, space: Market) -> float:
     total = 0.0
     for item in range(space.target.size):
         if space.corners[item]:
-            total += known.cost[item] * rate_at(space.curve[item], known.unit[item], space.target[item])
+            total += known.cost[item] * expected_rate(known, item, space.target[item], space)
     return total
 
 
 @borrowing
-def _take(rows: RowArrays, prices: Floats, space: Market) -> None:
+def _take(rows: RowArrays, known: Known, prices: Floats, space: Market) -> None:
     """Everybody's width and its price, at the rows' prices."""
     for item in range(space.target.size):
         if space.corners[item]:
@@ -229,7 +264,7 @@ def _take(rows: RowArrays, prices: Floats, space: Market) -> None:
             for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
                 price += rows.item_coefficients[entry] * prices[rows.item_rows[entry]]
             space.price[item] = price
-            space.target[item] = _bought(space, item, price)
+            space.target[item] = _bought(rows, known, item, price, space)
 
 
 @compiled

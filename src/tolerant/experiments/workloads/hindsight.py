@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.filters.ladder import RUNGS
-from tolerant.filters.prices import find_targets, known_of, market
+from tolerant.filters.prices import find_targets_at, known_of, market
 from tolerant.filters.rows import Terms, rows_of
 from tolerant.kernels.compiled import compiled
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
-
-_HORIZON = 300.0
 
 
 def static_cost(trace: Trace, queries: Sequence[Aggregate], warmup: int = 0) -> int:
@@ -41,16 +39,15 @@ def _cost(trace: Trace, queries: Sequence[Aggregate], warmup: int, clairvoyant: 
         n,
     )
     units = np.where(rows.unqueried, 0.0, rows.uniform)
-    known = known_of(rows.uniform, np.ones(n))
+    known, space = known_of(rows.uniform, np.ones(n)), market(n)
+    rates = space.rates[:, ::2]
     for rung in range(RUNGS):
         widths = units * (2.0 ** ((rung - 9) / 2) if rung else 0.0)
         sent = count_sent(values, widths, warmup, clairvoyant)
         # Wider never counts as more, and never as nothing: curves are read between rungs by their ratios.
         rate = np.maximum(sent, 1e-3) / ticks
-        known.life[:, rung] = rate if rung == 0 else np.minimum(rate, known.life[:, rung - 1])
-    known.now[:] = known.life
-    space = market(n)
-    find_targets(rows.arrays, known, rows.uniform, rows.adaptable, 0, _HORIZON, space)
+        rates[:, rung] = rate if rung == 0 else np.minimum(rate, rates[:, rung - 1])
+    find_targets_at(rows.arrays, known, rows.uniform, rows.adaptable, space)
     best = np.where(rows.adaptable, space.target, rows.caps)
     # Between rungs a curve is only an estimate; where it misled, equal widths are better.
     return int(min(count_sent(values, widths, warmup, clairvoyant).sum() for widths in (best, rows.uniform)))
