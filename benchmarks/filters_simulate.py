@@ -246,7 +246,7 @@ def main() -> None:
         *memory(20_000 if quick else 100_000),
     ]
     if quick:  # the bars are for the full sizes
-        figures = [replace(figure, held=None) for figure in figures]
+        figures = [replace(figure, holds=None) for figure in figures]
     if not report("filters-simulate", {"ticks": ticks}, figures):
         raise SystemExit(1)
 
