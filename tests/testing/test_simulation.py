@@ -74,11 +74,14 @@ def test_a_timeline_is_overwritten_from_a_moment_on():
     assert not math.isnan(line.at(10))
 
 
-@pytest.mark.parametrize(("seed", "steps"), [(2109, 30), (5004, 30), (2518, 10), (3110, 10), (4777, 10)])
+@pytest.mark.parametrize(
+    ("seed", "steps"), [(2109, 30), (5004, 30), (2518, 10), (3110, 10), (4777, 10), (14900, 10), (17154, 10)]
+)
 def test_histories_that_once_broke_a_promise(seed, steps):
     """A late hello whose source was silent by then; a query created again in the moment in which it is dropped; a hello
     that cannot be used, of an item that nobody bounds; a grant that comes in force just when centres move; a row of an
-    item that its leave has not reached yet.
+    item that its leave has not reached yet. In the last two only the simulator was wrong: sums that ended in rows
+    which a crash lost.
     """
     report = simulate_faults(seed, steps=steps)
     assert report.ok, report

@@ -37,6 +37,7 @@ class SimulatedSource:
         self._leaving: list[str] = []  # items that are gone, as long as the log does not know
         self._shy: list[str] = []  # items that say hello a turn after the others
         self._sums: dict[str, dict[str, float]] = {}  # that are filtered, as last seen
+        self._ended: list[str] = []  # sums that are no more, as long as the log does not know
         self.core: SourceCore | None = None
         self._offset = 0.0
         self._queue: list[pa.RecordBatch] = []
@@ -80,8 +81,9 @@ class SimulatedSource:
         if self._under_way is not None and world.random.random() < 0.5:
             stray = self._under_way
             world.after(world.between(0, world.stream.options.boundary), lambda: world.append_rows(stray))
-        for key in [*self._values, *self._leaving, *self._sums]:
+        for key in [*self._values, *self._leaving, *self._sums, *self._ended]:
             world.truth.of(key).die(self._accepted)
+        self._ended = []
         self.core = None
         world.after(world.between(0.2, 4) * world.stream.options.boundary, self.start)
 
@@ -199,6 +201,7 @@ class SimulatedSource:
             return
         world, at, now = self._world, self.core.clock, self.core.sums()
         for key in [key for key in self._sums if key not in now]:
+            self._ended.append(key)
             world.truth.of(key).values.set(at, None)
             world.truth.of(key).filters.set(at, None)
         for key, weights in now.items():
@@ -286,6 +289,8 @@ class SimulatedSource:
             world.count(kind)
             if kind == "gone" and key in self._leaving:
                 self._leaving.remove(key)
+            elif kind == "gone" and key in self._ended:
+                self._ended.remove(key)
         self._ship()
 
     def _corrupted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
