@@ -7,32 +7,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rig import CHECKPOINT, Rig, key
+from several_shards import SeveralShards
 
-from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.spark.splitter import Split
-from tolerant.streams import SECOND, Stream
+from tolerant.streams import SECOND
 from tolerant.transport.forms import read_forms
-from tolerant.transport.log import Entry
 from tolerant.transport.rows import read_grants, unpack
 
 OFFERED, FORMING, FORMED, PARTING = range(4)
-
-
-class SeveralShards:
-    """Shards behind a splitter, in the place of one."""
-
-    def __init__(self, stream: Stream) -> None:
-        self.split = Split(stream)
-        self.shards = [BoundedShard(stream, shard, 1, CHECKPOINT) for shard in range(stream.options.shards)]
-
-    def apply(self, batch: Sequence[Entry]) -> tuple[list[Output], list[bytes]]:
-        parts: list[list[Entry]] = [[] for _ in self.shards]
-        for entry in batch:
-            for shard, payload in self.split._all_parts(entry.topic, entry.payload):
-                parts[shard].append(Entry(entry.topic, 0, entry.position, payload))
-        said = [shard.apply(part) for shard, part in zip(self.shards, parts, strict=True)]
-        return [output for outputs, _ in said for output in outputs], [delta for _, delta in said]
 
 
 class Play:
@@ -56,7 +39,9 @@ class Play:
         stream = f"CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind) {options}"
         self.rig = Rig(*statements, stream=stream)
         if shards > 1:
-            self.rig.shard = SeveralShards(self.rig.stream)
+            stream = self.rig.stream
+            own = [BoundedShard(stream, shard, 1, CHECKPOINT) for shard in range(shards)]
+            self.rig.shard = SeveralShards(Split(stream), own)
         self.formed, self.form = formed, form
         self.heard: dict[str, int] = {}
         self.sent: Counter[str] = Counter()

@@ -25,13 +25,16 @@ def edge(fn: str) -> str:
     return f"CREATE QUERY edge AS SELECT {fn}(rate) FROM traffic WITHIN {WITHIN}"
 
 
-def leave(rig: Rig) -> None:
-    """Let `far` go on leave, above `low`."""
+def on_leave() -> Rig:
+    """A minimum over `low` and `far`, which is on leave above it."""
+    rig = Rig(edge("MIN"), stream=SLOW)
+    rig.start("source")
     for value in (100.0, 110.0, 120.0, 130.0):
         rig.set("source", low=0.0, far=value)
         rig.tick(4)
     rig.tick(4)
     assert rig.sources["source"]._bank.far.any()
+    return rig
 
 
 def jump(rig: Rig, trip: int) -> int:
@@ -49,9 +52,7 @@ def jump(rig: Rig, trip: int) -> int:
 
 @pytest.mark.parametrize("trip", range(LATENCY))
 def test_a_minimum_that_jumps_is_settled_at_once_if_the_round_trip_takes_less_than_the_latency(trip) -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     jumped = jump(rig, trip)
     [answer] = [answer for answer in rig.answers("edge") if answer.at >= jumped]
     assert answer.settled
@@ -59,9 +60,7 @@ def test_a_minimum_that_jumps_is_settled_at_once_if_the_round_trip_takes_less_th
 
 
 def test_a_minimum_that_jumps_is_settling_while_a_longer_round_trip_takes() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     jumped = jump(rig, LATENCY + 1)
     first, second = [answer for answer in rig.answers("edge") if answer.at >= jumped]
     assert first.at == jumped
@@ -71,9 +70,7 @@ def test_a_minimum_that_jumps_is_settling_while_a_longer_round_trip_takes() -> N
 
 
 def test_an_item_is_asked_when_the_row_arrives_and_not_when_its_time_comes() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     before = rig.log.read("grants.traffic")[-1].position
     rig.set("source", low=90.0)
     rig.now += SECOND // 10
@@ -87,9 +84,8 @@ def test_an_item_is_asked_when_the_row_arrives_and_not_when_its_time_comes() -> 
 
 
 def test_an_item_of_a_minimum_that_goes_makes_the_next_one_matter() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    core = rig.start("source")
-    leave(rig)
+    rig = on_leave()
+    core = rig.sources["source"]
     gone = core.remove(int(core.register([key("low")])[0]), rig.now)
     rig.flush("source")
     rig.tick(8)
@@ -100,9 +96,7 @@ def test_an_item_of_a_minimum_that_goes_makes_the_next_one_matter() -> None:
 
 
 def test_only_rows_that_tell_something_carry_the_columns_for_it() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     rig.set("source", far=125.0)
     jump(rig, 0)
     batches = [unpack(entry.payload) for entry in rig.log.read("updates.traffic")]
@@ -125,9 +119,7 @@ def told_by_hand(rig: Rig, at: int, source: str = "source") -> None:
 
 
 def test_what_an_item_has_told_holds_until_then_and_no_longer() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     floor = rig.shard.ends(key("far"))[0]
     told_by_hand(rig, rig.now)
     assert rig.shard.ends(key("far")) == (120.0, 140.0)
@@ -141,17 +133,13 @@ def test_what_an_item_has_told_holds_until_then_and_no_longer() -> None:
 
 
 def test_what_is_told_too_late_is_not_used() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     told_by_hand(rig, rig.now - LATENCY * SECOND)
     assert not rig.shard.recalled(key("far"))
 
 
 def test_what_is_told_of_later_is_used_then() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     told_by_hand(rig, rig.now + 8 * SECOND)
     assert not rig.shard.recalled(key("far"))
     rig.tick(2)
@@ -159,9 +147,7 @@ def test_what_is_told_of_later_is_used_then() -> None:
 
 
 def test_what_was_told_before_a_restart_does_not_hold_after_it() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     told_by_hand(rig, rig.now + 2 * SECOND)
     assert rig.shard.recalled(key("far"))
     rig.start("source", epoch=2)  # its clock has been set back
@@ -173,9 +159,7 @@ def test_what_was_told_before_a_restart_does_not_hold_after_it() -> None:
 
 
 def test_a_repeated_row_from_before_a_restart_tells_nothing() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     at = rig.now + 60 * SECOND
     rig.start("source", epoch=2)  # its clock has been set back
     rig.set("source", low=0.0, far=60.0)
@@ -185,9 +169,7 @@ def test_a_repeated_row_from_before_a_restart_tells_nothing() -> None:
 
 
 def test_what_an_item_has_told_does_not_hold_when_another_source_has_it() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     told_by_hand(rig, rig.now + 2 * SECOND)
     rig.start("other")
     rig.set("other", far=60.0)
@@ -198,9 +180,7 @@ def test_what_an_item_has_told_does_not_hold_when_another_source_has_it() -> Non
 
 
 def test_what_another_source_tells_is_not_used() -> None:
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
-    leave(rig)
+    rig = on_leave()
     told_by_hand(rig, rig.now, source="stranger")
     assert not rig.shard.recalled(key("far"))
 

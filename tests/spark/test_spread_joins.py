@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_joins_shard import PARAMETERS, QUERIES, STEPS, TABLES, Holder, JoinShop, drain, play, results
 from test_pair_shard import PairShop
-from test_spread_shards import SeveralShards
+from test_spread_shards import several
 
 from tolerant.cli.figures import table_figures
 from tolerant.client import send
@@ -45,7 +45,7 @@ class SpreadJoins(JoinShop):
         self.topics[-1] = f"subscriptions.{self.spread.name}"
 
     def born(self):
-        return SeveralShards(self.spread, PairShard)
+        return several(self.spread, PairShard)
 
     def join(self, name, values, kind="SUBSCRIBE"):
         statement = parse(f"{kind} {name}({', '.join(map(str, values))})")

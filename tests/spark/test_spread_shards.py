@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from several_shards import SeveralShards
 from test_kept_shard import LINES, ORDERS, GrowingShop, drain, drifting
 from test_looked_up_shard import LOOKED, PARTS, LookupShop, expected, written
 from test_looked_up_shard import ORDERS as OF_ORDERS
@@ -14,36 +15,13 @@ from tolerant.spark.kinds.looked_up import fetch_from
 from tolerant.spark.spreading import PairSplit
 from tolerant.sql import StatementError, home_of, parse, render
 from tolerant.sql.homes import pair_of, tables_of
-from tolerant.transport.log import Entry
 
 SPREAD = "SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS WITH (shards = {shards})"
 
 
-class SeveralShards:
-    """Shards behind a splitter, in the place of one."""
-
-    def __init__(self, pair, make=GrowingShard):
-        self.split = PairSplit(pair)
-        self.shards = [make(pair, shard) for shard in range(pair.shards)]
-
-    def apply(self, batch):
-        said, parts = [], [[] for _ in self.shards]
-        for entry in batch:
-            for shard, payload in self.split._all_parts(entry.topic, entry.payload):
-                parts[shard].append(Entry(entry.topic, 0, entry.position, payload))
-        deltas = []
-        for shard, part in zip(self.shards, parts, strict=True):
-            outputs, delta = shard.apply(part)
-            said += outputs
-            deltas.append(delta)
-        return said, deltas
-
-    def restore(self, snapshots, deltas):
-        for k, shard in enumerate(self.shards):
-            shard.restore(None if snapshots is None else snapshots[k], [delta[k] for delta in deltas])
-
-    def snapshot(self):
-        return [shard.snapshot() for shard in self.shards]
+def several(pair, make=GrowingShard):
+    """The shards of a pair of tables."""
+    return SeveralShards(PairSplit(pair), [make(pair, shard) for shard in range(pair.shards)])
 
 
 class SpreadShop(GrowingShop):
@@ -54,7 +32,7 @@ class SpreadShop(GrowingShop):
         super().__init__(query, tables=tables)
 
     def born(self):
-        return SeveralShards(pair_of(home_of(self.query.select), self.pair.tables, self.query.select))
+        return several(pair_of(home_of(self.query.select), self.pair.tables, self.query.select))
 
 
 class SpreadLookups(LookupShop):
@@ -63,7 +41,7 @@ class SpreadLookups(LookupShop):
     def born(self):
         query = standing(self.log).queries["looked"]
         pair = pair_of(home_of(query.select), self.pair.tables, query.select)
-        return SeveralShards(pair, lambda pair, shard: GrowingShard(pair, shard, fetch_from(self.log)))
+        return several(pair, lambda pair, shard: GrowingShard(pair, shard, fetch_from(self.log)))
 
 
 def spread(rows, shards):
