@@ -51,7 +51,7 @@ def measure(folder: Path, settle: float, seconds: float) -> tuple[list[float], i
     command = [sys.executable, "-m", "tolerant", "run", str(file), "--log", uri]
     run = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     feeder = mp.get_context("spawn").Process(target=feed, args=(uri,), daemon=True)
-    log = open_log(uri)
+    log = open_log(uri, create=True)
     try:
         feeder.start()
         wait_for(lambda: log.latest("status.items", "summary/0") is not None, run)

@@ -45,7 +45,7 @@ def main() -> None:
     spark = session("local[2]", app="batch-profile")
     up = time.perf_counter() - begun
     with tempfile.TemporaryDirectory() as folder:
-        log = TimedLog(Path(folder) / "log.db")
+        log = TimedLog(Path(folder) / "log.db", create=True)
         factory = TimedFactory(BoundedFactory(STREAM, 1, "profile"), Path(folder) / "core.txt")
         pipeline = start(
             spark, log, [TOPIC, "queries"], factory, Path(folder) / "checkpoint", "c", name="profile", stream=STREAM

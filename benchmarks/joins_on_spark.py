@@ -149,7 +149,7 @@ class Bench:
 
     def __init__(self, folder: Path, template: Template, held: int) -> None:
         self._folder, self._template, self._held = folder, template, held
-        self._log: Log = open_log(f"sqlite:///{folder}/log.db")
+        self._log: Log = open_log(f"sqlite:///{folder}/log.db", create=True)
         self._now, self._sequence = 1_000_000_000 * SECOND, 1
         self._rng = np.random.default_rng(1)
         for table in TABLES.values():

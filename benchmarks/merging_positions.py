@@ -84,7 +84,7 @@ def measure(folder: Path, areas: Floats, seconds: float) -> Watched:
         [sys.executable, "-m", "tolerant", "run", str(file), "--log", uri], stderr=subprocess.DEVNULL
     )
     feeder = mp.get_context("spawn").Process(target=feed, args=(uri, areas), daemon=True)
-    log = open_log(uri)
+    log = open_log(uri, create=True)
     try:
         feeder.start()
         wait_for(log, "summary/0", run)

@@ -143,7 +143,7 @@ def measure(folder: Path, seconds: float) -> Done:
     here, there = context.Pipe()
     feeder = context.Process(target=feed, args=(uri,), daemon=True)
     sender = context.Process(target=subscribe, args=(uri, folder, there), daemon=True)
-    log = open_log(uri)
+    log = open_log(uri, create=True)
     try:
         feeder.start()
         wait_for(lambda: log.latest("status.stock", "summary/0") is not None, run)
@@ -187,7 +187,7 @@ def feed(uri: str) -> None:
 
 def subscribe(uri: str, folder: Path, pipe: Connection) -> None:
     """The sender's process: what `tolerant sql` does, after a warm-up."""
-    log = open_log(uri)
+    log = open_log(uri, create=True)
     (few,) = read(log, "SUBSCRIBE area FROM 'few.parquet'")
     reply_to(log, send_subscription(log, few, folder).sent, 120)
     pipe.send("ready")
@@ -219,7 +219,7 @@ def watch(log: Log, seconds: float) -> list[float]:
 
 
 def figures_of(folder: Path, done: Done, lows: Floats, highs: Floats, seconds: float) -> list[Figure]:
-    log, sending = open_log(uri_of(folder)), done.sending
+    log, sending = open_log(uri_of(folder), create=True), done.sending
     worker = max((m for m in done.run if "python" in m.name), key=lambda memory: memory.growth)
     java = max((m for m in done.run if "java" in m.name), key=lambda memory: memory.growth)
     meanwhile = {

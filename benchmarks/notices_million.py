@@ -84,7 +84,7 @@ def measure(folder: Path, lows: Floats, highs: Floats, seconds: float) -> Done:
     here, there = context.Pipe()
     feeder = context.Process(target=feed, args=(uri,), daemon=True)
     sender = context.Process(target=subscribe, args=(uri, folder, there), daemon=True)
-    log = open_log(uri)
+    log = open_log(uri, create=True)
     try:
         feeder.start()
         wait_for(lambda: log.latest("status.stock", "summary/0") is not None, run)
@@ -128,7 +128,7 @@ def feed(uri: str) -> None:
 
 def subscribe(uri: str, folder: Path, pipe: Connection) -> None:
     """The sender's process: what `tolerant sql` does, after a warm-up."""
-    log = open_log(uri)
+    log = open_log(uri, create=True)
     (few,) = read(log, "SUBSCRIBE cheapest FROM 'few.parquet'")
     reply_to(log, send_subscription(log, few, folder).sent, 120)
     pipe.send("ready")
@@ -163,7 +163,7 @@ def listen(
 
 
 def figures_of(folder: Path, done: Done, lows: Floats, highs: Floats) -> list[Figure]:
-    log, sending = open_log(uri_of(folder)), done.sending
+    log, sending = open_log(uri_of(folder), create=True), done.sending
     worker = max((m for m in done.run if "python" in m.name), key=lambda memory: memory.growth)
     entries = [entry for entry in log.read("notices.cheapest", done.begin) if entry.position <= done.end]
     notices = [rows.unpack(entry.payload) for entry in entries]

@@ -72,7 +72,7 @@ class Bench:
 
     def __init__(self, spark: SparkSession, folder: Path, items: int, queries: int) -> None:
         self._spark, self._folder, self._items = spark, folder, items
-        self._log: Log = open_log(f"sqlite:///{folder}/log.db")
+        self._log: Log = open_log(f"sqlite:///{folder}/log.db", create=True)
         self._starts = np.random.default_rng(0).integers(0, items - QUERY_ITEMS, queries)
         self._now = 1_000_000_000 * SECOND
         self._say("CREATE STREAM items (item BIGINT, value DOUBLE) KEY (item) WITH (lease = '1 h');")

@@ -57,7 +57,7 @@ def main() -> None:
     server = FaultyServer(dict.fromkeys(names, 100.0), etags=True)
     with tempfile.TemporaryDirectory() as name, ServerThread(server):
         folder = Path(name)
-        log = open_log(uri_of(folder))
+        log = open_log(uri_of(folder), create=True)
         truth = measure(folder, log, server, names, queries, ticks, rng)
         figures = figures_of(log, server, queries, truth)
         log.close()

@@ -137,7 +137,7 @@ class Feed:
 
 def kept(spark: SparkSession, folder: Path, keep: int, r: Integers, s: Integers) -> tuple[int, float]:
     """The results of our pipeline, and the share of all that it says they are."""
-    log = open_log(f"sqlite:///{folder}/log.db")
+    log = open_log(f"sqlite:///{folder}/log.db", create=True)
     feed, pair = Feed(log, keep), GrowingPair.of(*tables())
     for begin in range(0, len(r), CHUNK):
         feed.say(begin, r[begin : begin + CHUNK], s[begin : begin + CHUNK])

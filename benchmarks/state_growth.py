@@ -81,7 +81,7 @@ def quarters(samples: list[Sample], column: int) -> list[float]:
 
 def snapshot_sizes(uri: str) -> list[float]:
     """Kilobytes of a shard's snapshot after each quarter of the log."""
-    log = open_log(uri)
+    log = open_log(uri, create=True)
     shard = BoundedShard(standing(log).streams[STREAM], 0, 1, "bench")
     entries = log.read([f"updates.{STREAM}", "queries"])
     cuts = np.linspace(0, len(entries), 5).astype(int)

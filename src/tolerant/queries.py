@@ -64,11 +64,17 @@ class Aggregate:
 class Answer:
     """What a query is known to be at event time `at` (microseconds).
 
-    A *settled* answer (neither stale nor settling) claims low ≤ truth(at) ≤ high and high − low ≤ 2·within. An end
-    that is not known is None; so is everything where there is nothing to aggregate (SQL's NULL).
+    A *settled* answer (neither stale nor settling) claims low ≤ truth(at) ≤ high and high − low ≤ 2·within, of sources
+    heard of within their lease: items of one that has died count as they were set last until the lease is over, and
+    make the answer stale then. An end that is not known is None; so is everything where there is nothing to aggregate
+    (SQL's NULL).
 
-    Over a stream that is polled it claims so a fraction `fidelity` of the time, and `delivered` is the fraction so far,
-    as far as pulls tell (None before that can be told). Elsewhere both are None: it always holds.
+    Over a stream that is polled it claims so a fraction `fidelity` of the time: the one asked for, or less while some
+    item cannot be had. `delivered` is the fraction so far, as far as pulls tell (None before that can be told).
+    Elsewhere both are None: it always holds. `learning`: it is settling because it is not known yet how its items move.
+
+    `no_pipeline_since`: where a client finds that the pipeline is out of service, the time (wall clock, microseconds)
+    after which nothing was processed; such an answer is stale.
     """
 
     query: str
@@ -81,6 +87,8 @@ class Answer:
     settling: bool = False
     fidelity: float | None = None
     delivered: float | None = None
+    no_pipeline_since: int | None = None
+    learning: bool = False
 
     @property
     def settled(self) -> bool:

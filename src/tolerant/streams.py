@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
 
 KeyPart: TypeAlias = str | int | float | bool
 """One column of a key."""
@@ -13,14 +14,41 @@ KeyPart: TypeAlias = str | int | float | bool
 SECOND = 1_000_000
 """Microseconds in a second: every time and duration in Tolerant is an integer number of microseconds."""
 
+EARLIEST, LATEST = -62_135_596_800 * SECOND, 7_258_118_400 * SECOND
+"""The years 1 and 2200, in microseconds since 1970: a row or clock row of any other time is refused. Sums and
+differences of such times stay far from the end of 64 bits.
+"""
+
 CHOOSERS = ("risk", "max", "positive-negative", "per-item", "all", "every-tick")
 """The ways in which a polled stream can choose what to ask for."""
+
+REDIRECTS = ("same-origin", "any")
+"""The redirects that a poller can follow: to the same scheme, host and port, or anywhere."""
 
 POLICIES = ("exact", "uniform", "adaptive", "predictive")
 """The filter policies that a stream can be run with."""
 
 SPLIT = "split"
 """The policy of a stream with a network whose items may be answered by several aggregators, a share each."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may be sent to a pipeline before it is refused, as dead letters; `docs/log.md` says why so much.
+
+    `entry_bytes` and `entry_rows`: of one entry of the log, once decompressed. `key_length`: characters of a key or of
+    the name of a source. `dead_letters`: that one entry may cause, the others are summed up in one more. `sources`,
+    `items`, `queries`: of a stream. What is refused for the last two or three is missing from the stream, so its
+    answers are stale from then on.
+    """
+
+    entry_bytes: int = 256 << 20
+    entry_rows: int = 1_000_000
+    key_length: int = 4096
+    dead_letters: int = 100
+    sources: int = 100_000
+    items: int = 10_000_000
+    queries: int = 100_000
 
 
 @dataclass(frozen=True)
@@ -36,6 +64,11 @@ class StreamOptions:
     Of a stream that is polled: `path`: where the value stands in the JSON answer. `batch`: items that may share a
     request. `at_once` and `per_second`: requests to a server, at most (0: any number). `timeout`: how long one may
     take. `max_interval`: ticks after which an item is asked for in any case. `chooser`: how the items are chosen.
+    `stale_after`: age from which on a value is too old to answer with, whatever is thought of its item (0: a little
+    more than `max_interval`). `redirects`: which ones are followed. `credentials`: where user and password are, or a
+    token.
+
+    `max_entry_bytes` and those that follow: see `Limits`.
     """
 
     tick: int = SECOND
@@ -55,6 +88,21 @@ class StreamOptions:
     max_interval: int = 60
     chooser: str = "risk"
     latency_percentile: float = 0.0
+    stale_after: int = 0
+    redirects: str = "same-origin"
+    credentials: str = ""
+    max_entry_bytes: int = Limits.entry_bytes
+    max_entry_rows: int = Limits.entry_rows
+    max_key_length: int = Limits.key_length
+    max_dead_letters: int = Limits.dead_letters
+    max_sources: int = Limits.sources
+    max_items: int = Limits.items
+    max_queries: int = Limits.queries
+
+    @property
+    def limits(self) -> Limits:
+        """How much may be sent to it."""
+        return Limits(**{field.name: getattr(self, f"max_{field.name}") for field in fields(Limits)})
 
     @property
     def boundary(self) -> int:
@@ -151,6 +199,10 @@ def shard_of_sum(text: str) -> int:
     return int(found[1])
 
 
+_TEXT_IN_JSON = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_LARGEST = 2**63
+
+
 def key_parts(text: str, types: tuple[str, ...]) -> tuple[KeyPart, ...]:
     """The parts of a key written by `key_text`, for key columns of these types.
 
@@ -160,9 +212,54 @@ def key_parts(text: str, types: tuple[str, ...]) -> tuple[KeyPart, ...]:
     Raises:
         ValueError: the text is not a key of these columns.
     """
-    if len(types) == 1:
-        return (text,) if types[0] == "STRING" else (json.loads(text),)
-    parts = json.loads(text)
-    if not isinstance(parts, list) or len(parts) != len(types):
-        raise ValueError(f"key {text!r} must be a JSON list of {len(types)} parts")
-    return tuple(parts)
+    if types == ("STRING",):
+        return (text,)
+    is_list = len(types) > 1
+    found = flat_json(text)
+    parts = tuple(found) if isinstance(found, list) else (found,)
+    if isinstance(found, list) != is_list or len(parts) != len(types):
+        what = f"a JSON list of {len(types)} parts" if is_list else f"JSON, of type {types[0]}"
+        raise ValueError(f"key {text!r:.80} must be {what}")
+    return parts
+
+
+def flat_json(text: str) -> Any:
+    """What JSON text says: a value, or a list of values that are no lists or objects themselves, however deep.
+
+    >>> flat_json('["web-1",7]')
+    ['web-1', 7]
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if text.count("[") > 1 or "{" in text:
+        outside = _TEXT_IN_JSON.sub("", text)
+        if outside.count("[") > 1 or "{" in outside:
+            raise ValueError(f"{text!r:.80} must have no parts that are lists or objects")
+    return json.loads(text)
+
+
+def fits_key(part: object, kind: str) -> bool:
+    """Whether a value can stand in a key column of this type: every number is finite and of 64 bits, every text can be
+    written as UTF-8.
+
+    >>> fits_key("web-1", "STRING"), fits_key("\\ud800", "STRING"), fits_key(True, "BIGINT"), fits_key(1e400, "DOUBLE")
+    (True, False, False, False)
+    """
+    match kind, part:
+        case "BOOLEAN", _:
+            return isinstance(part, bool)
+        case _, bool():
+            return False
+        case "INT" | "BIGINT", int():
+            return -_LARGEST <= part < _LARGEST
+        case "DOUBLE" | "FLOAT", int() | float():
+            return abs(part) <= _LARGEST if isinstance(part, int) else math.isfinite(part)
+        case "INT" | "BIGINT" | "DOUBLE" | "FLOAT", _:
+            return False
+        case _, str():
+            return part.isascii() or not _SURROGATE.search(part)
+    return False
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")

@@ -79,6 +79,15 @@ class Trace:
             raise ValueError(f"{path}: {error}") from None
 
 
+def spacing(path: str | Path) -> int | None:
+    """Microseconds between two ticks of a trace file, the median; None where its column `at` holds no timestamps."""
+    table = _table(Path(path))
+    if "at" not in table.column_names or not pa.types.is_temporal(table.schema.field("at").type):
+        return None
+    times = pc.unique(table["at"].cast(pa.timestamp("us"))).drop_null().to_numpy().astype("datetime64[us]")
+    return int(np.median(np.diff(np.sort(times)).astype(np.int64))) if len(times) > 1 else None
+
+
 def random_walk(items: int | Sequence[str], ticks: int, steps: ArrayLike = 1.0, seed: int = 0) -> Trace:
     """Walks that start at 0 and go up or down by `steps` each tick; steps: one number, or one per item.
 

@@ -19,7 +19,7 @@ class Pipeline:
 
     def __init__(self, folder):
         self.uri = f"sqlite:///{folder}/log.db"
-        self.log = open_log(self.uri)
+        self.log = open_log(self.uri, create=True)
         self.now = time.time_ns() // 1000 // (10 * SECOND) * 10 * SECOND
         self.say(STREAM)
         stream = read(self.log, STREAM)[0].stream

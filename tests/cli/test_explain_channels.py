@@ -33,7 +33,7 @@ COUNT = parse("CREATE QUERY number AS SELECT COUNT(*) FROM reports WHERE x BETWE
 
 @pytest.fixture
 def uri(tmp_path):
-    log, now = open_log(f"sqlite:///{tmp_path}/log.db"), 1_000_002 * SECOND
+    log, now = open_log(f"sqlite:///{tmp_path}/log.db", create=True), 1_000_002 * SECOND
     for statement in (REPORTS, AREA, LEFT, PARTS, LEVEL, COUNT):
         send(log, statement)
     for low in (0.0, 1.0, 2.0, 50.0):

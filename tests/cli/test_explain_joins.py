@@ -26,7 +26,7 @@ def call(*arguments):
 @pytest.fixture
 def uri(tmp_path):
     uri, now = f"sqlite:///{tmp_path}/log.db", 1_000_000 * SECOND
-    log = open_log(uri)
+    log = open_log(uri, create=True)
     for statement in (*TABLES, KEPT, parse(f"CREATE QUERY ranged AS {RANGED}")):
         send(log, statement)
     for place, table in enumerate(TABLES):

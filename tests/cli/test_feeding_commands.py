@@ -1,6 +1,7 @@
 """The commands that feed a log: replay and agent; and reproduce, which needs none."""
 
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -85,3 +86,21 @@ def test_every_command_has_help():
         assert call(command, "--help").exit_code == 0
         assert command in call("--help").stdout
     assert call("no-such-command").exit_code == 2
+
+
+def test_replay_says_which_tick_it_assumes(pipeline, trace, tmp_path):
+    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "50")
+    assert "trace.csv is taken for one of traffic, 1 s (the file has no timestamps)" in " ".join(result.stderr.split())
+    stamped = tmp_path / "stamped.csv"
+    stamped.write_text("at,web-1/in\n2024-01-01T00:00:00,1\n2024-01-01T00:05:00,2\n2024-01-01T00:10:00,3\n")
+    result = call("replay", stamped, "--stream", "traffic", "--log", pipeline.uri, "--speed", "50")
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stderr.split())
+    assert "though they are 5 min apart" in text
+    assert "WITH (tick = '5 min')" in text
+
+
+def test_a_replay_that_waits_says_so(pipeline, trace, monkeypatch):
+    monkeypatch.setattr(sys.modules["tolerant.cli.replay"], "PATIENT", 0.0)
+    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "max", "--for", "0.3")
+    assert "Waiting for the pipeline" in result.stderr

@@ -24,7 +24,7 @@ def call(*arguments):
 
 @pytest.fixture
 def log(tmp_path):
-    opened = open_log(f"sqlite:///{tmp_path}/log.db")
+    opened = open_log(f"sqlite:///{tmp_path}/log.db", create=True)
     for statement in missing(opened, read(opened, STREAM + OPTIONS + QUERY)):
         send(opened, statement)
     yield opened
@@ -61,7 +61,7 @@ def unpack_kinds(entry):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(("--part", "3/2"), "--part"), (("nothing",), "no stream 'nothing'"), (("plain",), "not polled")],
+    [(("--part", "3/2"), "--part"), (("nothing",), "no stream nothing"), (("plain",), "not polled")],
 )
 def test_poll_says_what_is_wrong(log, arguments, said, monkeypatch):
     pytest.importorskip("aiohttp")
@@ -78,7 +78,9 @@ def test_watch_shows_the_fidelity(answered):
     first, *_, last = [json.loads(line) for line in result.stdout.splitlines()]
     assert (first["settling"], first["fidelity"], first["delivered"]) == (True, 0.9, None)
     assert (last["stale"], last["low"], last["value"]) == (True, None, 1017.0)
-    assert "0.9 of the time" in call("watch", "total", "--log", answered.uri, "--for", "0.2").output
+    assert last["fidelity"] < first["fidelity"]
+    assert (first["learning"], last["learning"]) == (True, True)  # B was had once only
+    assert "of the time" in call("watch", "total", "--log", answered.uri, "--for", "0.2").output
 
 
 def test_status_and_explain_show_pulls_and_trouble(answered):

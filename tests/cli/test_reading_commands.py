@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.cli.explain import Share, estimates
+from tolerant.cli.explain import Explanation, Share, _show, estimates
+from tolerant.cli.figures import Messages
 from tolerant.filters.view import FACTORS
 from tolerant.streams import SECOND
 from tolerant.transport import rows
@@ -75,6 +76,17 @@ def test_explain_reads_well(traffic):
     result = call("explain", "inbound", "--log", traffic.uri)
     assert result.exit_code == 0
     assert "estimate" in result.stdout
+
+
+def test_rates_of_long_ticks_are_per_tick():
+    assert Messages(2, 1 / 600, 2 / 300).text().startswith("0.50 updates per tick (5 min) from 2 items")
+    assert Messages(2, 0.5, 2.0).text().startswith("0.50 updates per second from 2 items")
+
+
+def test_explain_tells_rates_per_tick_where_ticks_are_long(capsys):
+    shares = (share(1 / 600), share(1 / 600))
+    _show(Explanation("q", "slow", "sum", 5.0, 1 / 300, shares, (), 300 * SECOND))
+    assert "2 items send 1.000 updates per tick (5 min)." in capsys.readouterr().out
 
 
 def share(rate):

@@ -1,14 +1,19 @@
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.cli.run import _trigger
-from tolerant.client import Client, standing
+from tolerant.cli.run import _register, _trigger
+from tolerant.client import Client, list_subscriptions, missing, read, send, standing
 from tolerant.edge import Source
 from tolerant.transport import open_log
 
@@ -38,13 +43,57 @@ def test_an_error_in_the_file_names_file_line_and_column(place):
     assert not standing(open_log(uri)).streams
 
 
-def test_a_conflict_with_the_log_is_an_error_that_says_so(place, pipeline):
+def test_a_conflict_with_the_log_is_shown_with_what_resolves_it(place, pipeline):
     file, _ = place
     pipeline.say(QUERY)
-    file.write_text(STREAM + QUERY.replace("WITHIN 5", "WITHIN 3"))
+    file.write_text(STREAM + QUERY.replace("SUM", "MAX"))
     result = call("run", file, "--log", pipeline.uri)
     assert result.exit_code == 2
-    assert "ALTER QUERY inbound WITHIN 3" in result.output
+    assert f"{file}:2:1: query inbound differs" in result.output
+    assert "DROP QUERY inbound; CREATE QUERY inbound AS SELECT MAX(rate)" in result.output
+
+
+@pytest.fixture
+def tour(tmp_path):
+    """The README's own file of statements, its ALTER, and a log's URI."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    file = tmp_path / "app.sql"
+    file.write_text(re.findall(r"```sql\n(.*?)```", readme, re.DOTALL)[0])
+    (alter,) = re.findall(r'tolerant sql "(ALTER [^"]*)"', readme)
+    return file, alter, f"sqlite:///{tmp_path}/tolerant.db"
+
+
+def say(log, text):
+    for statement in missing(log, read(log, text)):
+        send(log, statement)
+
+
+def test_the_tour_is_registered_again_after_its_alter(tour, capsys):
+    file, alter, uri = tour
+    log = open_log(uri, create=True)
+    _register(log, file)
+    say(log, alter)
+    _register(log, file)
+    assert f"query inbound: {file} says WITHIN 5, the log WITHIN 3 since an ALTER" in capsys.readouterr().err
+    assert standing(log).queries["inbound"].select.within == 3.0
+    _register(log, file, apply=True)
+    assert standing(log).queries["inbound"].select.within == 5.0
+    log.close()
+
+
+@pytest.mark.spark
+def test_the_tour_runs_again_after_its_alter(tour):
+    file, alter, uri = tour
+    command = [sys.executable, "-m", "tolerant", "run", str(file), "--log", uri, "--for", "1"]
+    first = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert first.returncode == 0, first.stderr
+    log = open_log(uri)
+    say(log, alter)
+    again = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert again.returncode == 0, again.stderr
+    assert "going on with WITHIN 3" in again.stderr
+    assert standing(log).queries["inbound"].select.within == 3.0
+    log.close()
 
 
 def test_nothing_to_run_is_a_wrong_call(tmp_path):
@@ -55,31 +104,139 @@ def test_nothing_to_run_is_a_wrong_call(tmp_path):
         assert word in result.output
 
 
+TABLE = "CREATE TABLE stock (id BIGINT, x DOUBLE) KEY (id);\n"
+TEMPLATES = """
+CREATE QUERY wide(first, last) AS SELECT * FROM stock WHERE id BETWEEN first AND last;
+CREATE QUERY counted(first, last) AS SELECT COUNT(*) FROM stock WHERE id BETWEEN first AND last;
+SUBSCRIBE wide FROM 'ends.parquet';
+SUBSCRIBE counted FROM 'ends.parquet';
+"""
+
+
+def test_ends_of_64_bits_in_a_file_are_taken_exactly_or_refused_by_row(tmp_path, capsys):
+    ends = {"first": [0, 2**53 + 1, -(2**63), 9], "last": [1, 2**53 + 2, 2**63 - 1, 8]}
+    parquet.write_table(pa.table(ends), tmp_path / "ends.parquet")
+    file, log = tmp_path / "app.sql", open_log(f"sqlite:///{tmp_path}/log.db", create=True)
+    file.write_text(TABLE + TEMPLATES)
+    _register(log, file)
+    told = capsys.readouterr().err
+    assert "subscribe wide: 3 from ends.parquet, 1 refused" in told
+    assert "subscribe counted: 2 from ends.parquet, 2 refused" in told
+    assert "row 2: the range of id is compared as 64-bit floats" in " ".join(told.split())
+    assert sorted(list_subscriptions(log, "wide").texts()) == [
+        "SUBSCRIBE wide(-9223372036854775808, 9223372036854775807)",
+        "SUBSCRIBE wide(0, 1)",
+        "SUBSCRIBE wide(9007199254740993, 9007199254740994)",
+    ]
+    log.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["INSERT INTO stock VALUES (1, 2)", "DELETE FROM stock WHERE id = 1", "SELECT * FROM stock"]
+)
+def test_rows_are_not_for_a_file_that_is_run_again(place, text):
+    file, uri = place
+    file.write_text(STREAM + QUERY + TABLE + text)
+    result = call("run", file, "--log", uri)
+    assert result.exit_code == 2
+    assert f"{file}:4:1: {text.split()[0]} is not for a file that is run again" in result.output
+    assert not standing(open_log(uri)).streams
+
+
 def test_triggers():
     assert _trigger("0") == "0 seconds"
     assert _trigger("0.2 s") == "200 milliseconds"
     assert call("run", "x.sql", "--trigger", "soon").exit_code == 2
 
 
+class Runs:
+    """`tolerant run` as processes, each the leader of a group, and a source whose items they answer."""
+
+    def __init__(self, place):
+        self.file, self.uri = place
+        self.log = open_log(self.uri, create=True)
+        self.processes = []
+        self.value = 0.0
+
+    def start(self, *options):
+        command = [sys.executable, "-m", "tolerant", "run", str(self.file), "--log", self.uri, *options]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def feed(self, source, process, condition):
+        """Set values until the condition holds."""
+        deadline = time.monotonic() + 240
+        while not condition():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            self.value += 1.0
+            source.set_many([("web-1", "in"), ("web-2", "in")], [self.value % 20, 10.0])
+            time.sleep(0.2)
+
+    def is_settled(self, after=0):
+        return any(answer.settled and answer.at > after for answer in Client(self.log).current("inbound"))
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            process.stderr.close()
+        self.log.close()
+
+
+@pytest.fixture
+def runs(place):
+    made = Runs(place)
+    yield made
+    made.close()
+
+
 @pytest.mark.spark
-def test_run_answers_and_ends_cleanly_by_signal(place):
-    file, uri = place
-    command = [sys.executable, "-m", "tolerant", "run", str(file), "--log", uri]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        log, deadline, value = open_log(uri), time.monotonic() + 120, 0.0
-        with Source("traffic", log, name="test", timeout=60) as source:
-            while not any(answer.settled for answer in Client(log).current("inbound")):
-                assert process.poll() is None, process.stderr.read()
-                assert time.monotonic() < deadline
-                value += 1.0
-                source.set_many([("web-1", "in"), ("web-2", "in")], [value, 10.0])
-                time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
-    finally:
-        process.kill()
-        process.wait()
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_answers_and_ends_cleanly_when_its_group_is_signalled(runs, number):
+    """As a terminal and a service manager do it: Java and the Python workers are not to hear of it."""
+    process = runs.start()
+    with Source("traffic", runs.log, name="test", timeout=60) as source:
+        runs.feed(source, process, runs.is_settled)
+    os.killpg(process.pid, number)
+    said = process.communicate(timeout=120)[1]
     assert process.returncode == 0, said
     assert "Traceback" not in said
-    assert "Running traffic" in said
+    assert "Exception" not in said
+    lines = [line.split(" s  ")[-1] for line in said.splitlines()]
+    assert [line for line in lines if line.startswith("Starting stream traffic")]
+    running = next(line for line in lines if line.startswith("Running traffic"))
+    assert lines.index("Waiting for the first batch") < lines.index(running)
+    assert "for up to 30 s" in said
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1200)
+def test_a_second_run_takes_over_only_if_it_is_told_to(runs):
+    first = runs.start()
+    with Source("traffic", runs.log, name="test", timeout=60) as source:
+        runs.feed(source, first, runs.is_settled)
+        begun = time.time_ns() // 1000
+        second = runs.start()
+        said = second.communicate(timeout=120)[1]
+        assert second.returncode == 1
+        assert f"process {first.pid} runs it on the same checkpoint folder" in said
+        assert "--take-over" in said
+        assert " s old" in said
+        third = runs.start("--take-over")
+        runs.feed(source, third, lambda: first.poll() is not None)
+        assert "has been taken over" in first.communicate()[1]
+        moment = time.time_ns() // 1000
+        runs.feed(source, third, lambda: runs.is_settled(moment))
+        third.kill()  # a restart after a crash is refused by nobody
+        third.wait()
+        fourth = runs.start()
+        moment = time.time_ns() // 1000
+        runs.feed(source, fourth, lambda: runs.is_settled(moment))
+    answers = [answer for answer in Client(runs.log).history("inbound") if answer.at > begun]
+    assert len(answers) > 10
+    assert all(answer.settled for answer in answers)  # no width had to be confirmed anew
+    assert len(list(Path(f"{runs.uri.removeprefix('sqlite:///')}.checkpoint").glob("traffic/tolerant.json"))) == 1

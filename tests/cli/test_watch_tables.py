@@ -24,7 +24,7 @@ QUERIES = {
 
 @pytest.fixture
 def uri(tmp_path):
-    log, now = open_log(f"sqlite:///{tmp_path}/log.db"), 1_000_000 * SECOND
+    log, now = open_log(f"sqlite:///{tmp_path}/log.db", create=True), 1_000_000 * SECOND
     send(log, STOCK)
     for name, what in QUERIES.items():
         end = -1 if name == "none" else 9

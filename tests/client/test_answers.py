@@ -4,9 +4,10 @@ import itertools
 import pyarrow as pa
 import pytest
 
-from tolerant.client import Client
+from tolerant.client import Client, read, send
 from tolerant.queries import Answer
-from tolerant.transport import Deleted, MemoryLog, rows
+from tolerant.sql import StatementError
+from tolerant.transport import Deleted, LogError, MemoryLog, open_log, rows
 from tolerant.transport.log import START
 
 
@@ -45,7 +46,32 @@ def test_every_group_has_its_current_answer():
     log = MemoryLog()
     publish(log, answer(1, 5.0, "b"), answer(1, 6.0, "a"))
     assert [a.group for a in Client(log).current("q")] == ["a", "b"]
-    assert Client(log).current("unknown") == []
+
+
+def test_a_query_that_there_is_not_is_an_error_that_lists_those_there_are():
+    log = MemoryLog()
+    for text in (
+        "CREATE STREAM s (k STRING, v DOUBLE) KEY (k)",
+        "CREATE QUERY inbound AS SELECT SUM(v) FROM s WITHIN 1",
+    ):
+        send(log, read(log, text)[0])
+    client = Client(log)
+    for ask in (
+        client.current,
+        client.history,
+        client.view,
+        client.refresh,
+        client.subscribe,
+        lambda name: next(client.answers(name)),
+        lambda name: next(client.answers(name, START)),
+    ):
+        with pytest.raises(StatementError, match=r"there is no (query|view|query over a table named) inbuond; .*are: "):
+            ask("inbuond")
+    with pytest.raises(StatementError, match=r"did you mean inbound\? There are: inbound$"):
+        client.current("inbuond")
+    # One that was created a moment ago is known, and has no answer yet.
+    assert client.current("inbound") == client.history("inbound") == []
+    assert list(client.answers("inbound", stop=lambda: True)) == []
 
 
 def test_from_the_start_gives_all_and_resumes_after_a_position():
@@ -72,12 +98,20 @@ def test_a_correction_at_the_same_time_is_shown():
 
 
 def test_stop_ends_the_wait():
-    assert list(Client(MemoryLog()).answers("q", stop=lambda: True)) == []
+    log = MemoryLog()
+    publish(log, answer(1, 5.0))
+    assert [c.answer.at for c in Client(log).answers("q", stop=lambda: True)] == [1]
 
 
 def test_a_log_given_by_uri_is_closed(tmp_path):
-    with Client(f"sqlite:///{tmp_path}/log.db") as client:
-        assert client.current("q") == []
+    uri = f"sqlite:///{tmp_path}/log.db"
+    with pytest.raises(LogError, match="there is no log at"):
+        Client(uri)
+    log = open_log(uri, create=True)
+    publish(log, answer(1, 5.0))
+    log.close()
+    with Client(uri) as client:
+        assert client.current("q") == [answer(1, 5.0)]
 
 
 def test_a_position_that_retention_has_passed_is_refused():
@@ -88,5 +122,6 @@ def test_a_position_that_retention_has_passed_is_refused():
         kept = kept or log.end()
     log.append("other", rows.compacted([]))
     assert log.trim("answers.q", before=1) == 5
+    publish(log, answer(9, 9.0))
     with pytest.raises(Deleted, match="retention has deleted"):
         next(Client(log).answers("q", kept))

@@ -27,7 +27,7 @@ from tolerant.transport.changes import clock_row
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "applications.md").read_text()
 (STATEMENTS,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-PROGRAM, MANY, EXTRACTOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PROGRAM, MANY, RESUMED, SELECTED, EXTRACTOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PATIENCE = 60.0
 
 
@@ -36,7 +36,7 @@ class Pipelines(threading.Thread):
 
     def __init__(self, uri: str) -> None:
         super().__init__(daemon=True)
-        self.log = open_log(uri)
+        self.log = open_log(uri, create=True)
         for statement in missing(self.log, read(self.log, STATEMENTS)):
             send(self.log, statement)
         stock = next(found for found in read(MemoryLog(), STATEMENTS) if isinstance(found, CreateTable))
@@ -185,6 +185,30 @@ def test_many_subscriptions_are_heard_over_one_client(
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 2
     assert f"{wide.number} insert {{'id': 1, 'x': 50.0}}" in said
+
+
+def test_many_are_resumed_from_what_was_kept(pipelines: Pipelines, capsys: pytest.CaptureFixture[str]) -> None:
+    client = Client(pipelines.log)
+    for low, high in ((0, 10), (20, 60)):
+        client.subscribe("area", low=low, high=high)
+    pipelines.put(1, 5.0)
+    (area,) = client.subscriptions("area", low=[20], high=[60])
+    kept = area.position
+    pipelines.put(2, 50.0)
+    here = RESUMED.replace("sqlite:///tolerant.db", pipelines.log.uri).replace("17:1:3", str(kept))
+    exec(here.replace("client.changes(areas)", "client.changes(areas, stop=lambda: True)"), {"Client": Client})
+    said = capsys.readouterr().out.splitlines()
+    assert sorted(line.partition(" ")[2] for line in said) == [
+        "insert {'id': 1, 'x': 5.0}",
+        "insert {'id': 2, 'x': 50.0}",
+    ]
+
+
+def test_rows_are_asked_for_once(pipelines: Pipelines, capsys: pytest.CaptureFixture[str]) -> None:
+    for key, x in ((1, 25.0), (2, 75.0), (3, 59.5)):
+        pipelines.put(key, x)
+    exec(SELECTED.replace("sqlite:///tolerant.db", pipelines.log.uri), {"Client": Client})
+    assert capsys.readouterr().out == "2 59.5\n"
 
 
 def test_one_unsubscribes_for_all(pipelines: Pipelines) -> None:

@@ -30,7 +30,7 @@ class Shop(threading.Thread):
 
     def __init__(self, uri: str) -> None:
         super().__init__(daemon=True)
-        self.log = open_log(uri)
+        self.log = open_log(uri, create=True)
         self.over = threading.Event()
 
     def run(self) -> None:

@@ -23,7 +23,7 @@ class Pipeline(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.log, self.over = open_log("sqlite:///tolerant.db"), threading.Event()
+        self.log, self.over = open_log("sqlite:///tolerant.db", create=True), threading.Event()
         self.statements = parse_many(STATEMENTS)
         for statement in self.statements:
             send(self.log, statement)

@@ -14,7 +14,7 @@ class ShardInAThread:
     """Takes what is in the log, about as often as Spark would."""
 
     def __init__(self, uri, pause=0.05):
-        self._log = open_log(uri)
+        self._log = open_log(uri, create=True)
         self._shard = BoundedShard(standing(self._log).streams[STREAM], 0, 1, "test")
         self._pause = pause
         self._over = threading.Event()

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("aiohttp")
 
 
-from tolerant.edge.polling import Endpoint, HttpPoller, JsonPath, Limits, LogSink, MemorySink, replay_pulls
+from tolerant.edge.polling import Endpoint, Host, HttpPoller, JsonPath, Limits, LogSink, MemorySink, replay_pulls
 from tolerant.edge.polling.fetching import _fresh, _pause
 from tolerant.polling import Poller
 from tolerant.queries import Aggregate
@@ -296,3 +296,84 @@ def test_servers_words_on_time_are_read():
     assert _pause("12") == 12.0
     assert _pause("soon") == 60.0
     assert _pause("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+
+
+# -- servers that are down ---------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_was_down_is_asked_for_everything_as_soon_as_it_answers_a_probe():
+    async def play():
+        names = [f"s{k}" for k in range(20)]
+        async with FaultyServer(dict.fromkeys(names, 1.0)) as server:
+            asked = {}
+
+            def each(tick):
+                asked[tick] = len(server.requests)
+                server.values.update(dict.fromkeys(names, float(tick)))
+                if tick == 10:
+                    server.faults = dict.fromkeys(names, "500")
+                if tick == 60:
+                    server.faults = {}
+
+            poller, _ = await polled(server, names, 100, each=each, queries=total(names, 0.5))
+            outage = asked[60] - asked[15]
+            assert [tick for tick in range(12, 60) if asked[tick + 1] > asked[tick]] == [13, 17, 25, 41]
+            assert outage == 3  # one item each
+            assert all(len(items) == 1 for items in server.requests[asked[15] : asked[60]])
+            assert min(poller.poller.held(name)[1] for name in names) >= 60
+            assert poller.poller.overdue() == frozenset()
+
+    asyncio.run(play())
+
+
+def test_items_that_fail_by_themselves_do_not_bring_a_server_down():
+    async def play():
+        names = [f"s{k}" for k in range(12)]
+        async with FaultyServer(dict.fromkeys(names, 1.0)) as server:
+
+            def each(tick):
+                server.values.update(dict.fromkeys(names, tick * 0.5))
+                server.faults = dict.fromkeys(names[:4], "500") if tick > 5 else {}
+
+            poller, sink = await polled(server, names, 60, each=each, queries=total(names, 1.0))
+            late = [pull for pull in sink.pulls if pull.tick > 20]
+            assert {pull.item for pull in late if pull.kind == "value"} == set(names[4:])
+            assert all(poller.poller.held(name)[1] >= 55 for name in names[4:])
+            tries = [pull.tick for pull in sink.pulls if pull.item == names[0] and pull.kind == "failed"]
+            assert len(tries) <= 12
+
+    asyncio.run(play())
+
+
+def test_a_host_is_down_when_nothing_is_answered_and_up_when_something_is():
+    host = Host(Limits(), lambda: 0.0, tick=1.0)
+    for item in "abcdefgh":
+        host.asked([item])
+        host.answered([item])
+    host.failed(["a"], 0)
+    host.failed(["a"], 1)
+    host.failed(["b"], 2)
+    assert not host.down
+    host.failed(["c"], 3)
+    assert host.down
+    assert host.probe("abcdefgh", 3) is None
+    assert host.probe("abcdefgh", 4) == "d"  # one that was had last
+    assert [t for t in range(4, 40) if host.probe("a", t) and not host.failed(["a"], t)] == [
+        4,
+        6,
+        10,
+        15,
+        20,
+        25,
+        30,
+        35,
+    ]
+    assert host.answered(["d"])
+    assert not host.down
+    # Those that go on failing are nothing new.
+    for item in "abc":
+        host.failed([item], 40)
+    assert not host.down
+    host.forget("defgh")
+    host.failed(["a"], 41)
+    assert host.down  # nobody is left who answers

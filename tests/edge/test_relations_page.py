@@ -27,7 +27,7 @@ BLOCKS = re.findall(r"^```(sql|python)\n(.*?)^```$", PAGE.read_text(), re.DOTALL
 
 def test_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    log, catalogue = SqliteLog(tmp_path / "log.db"), Catalogue()
+    log, catalogue = SqliteLog(tmp_path / "log.db", create=True), Catalogue()
     (_, first), (_, program), (_, later) = BLOCKS
     statements = parse_many(first, catalogue)
     for statement in statements:

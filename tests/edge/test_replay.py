@@ -131,3 +131,10 @@ def test_items_must_fit_the_stream(tmp_path, header, message):
     path.write_text(f"{header}\n" + ",".join("1" * (header.count(",in") + header.count('"in') + 1)) + "\n")
     with pytest.raises(ValueError, match=message):
         replay(path, "traffic", make_log(), speed="max")
+
+
+def test_waiting_for_a_pipeline_is_told(trace):
+    waits = []
+    done = replay(trace, "traffic", make_log(), speed="max", patience=0.2, waiting=waits.append)
+    assert not done.followed
+    assert max(waits) > 0.1

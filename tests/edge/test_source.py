@@ -160,7 +160,7 @@ def test_bad_input_is_refused_and_nothing_of_it_is_taken(log, items, values, mes
 
 
 def test_a_stream_that_does_not_exist_is_named_with_those_that_do(log):
-    with pytest.raises(LookupError, match=r"no stream 'trafic'.*streams there: traffic"):
+    with pytest.raises(LookupError, match=r"no stream trafic; did you mean traffic\? There are: traffic"):
         Source("trafic", log, timeout=0.0)
 
 
@@ -275,7 +275,7 @@ def test_a_source_on_the_wall_clock_cannot_be_advanced(log):
 
 def test_it_opens_and_closes_a_log_of_its_own(tmp_path):
     uri = f"sqlite:///{tmp_path}/log.db"
-    log = define(SqliteLog(tmp_path / "log.db"))
+    log = define(SqliteLog(tmp_path / "log.db", create=True))
     with Source("traffic", log=uri) as source:
         source.set(("web-1", "in"), 1.0)
     assert spoken(log) == [("hello", IN, 1.0)]

@@ -11,6 +11,7 @@ from tolerant.edge.core import SourceCore
 from tolerant.edge.keys import item_text
 from tolerant.streams import SECOND, Column, Stream, StreamOptions, sum_key
 from tolerant.transport.forms import Forms, Sums, forms_body, forms_key, read_forms
+from tolerant.transport.records import BadRecord
 from tolerant.transport.rows import Grant, compacted
 
 Y, Z = sum_key(0, 1), sum_key(0, 2)
@@ -58,8 +59,9 @@ def test_a_row_of_forms_is_read_as_it_was_written():
         forms_body([Sums((), ("a",), (), (), (), (None,), True)]),
     ],
 )
-def test_a_row_that_makes_no_sense_is_as_good_as_none(body):
-    assert read_forms(compacted([(forms_key("s", 0), 1, body), ("x/s", 1, b"[]")]), "s") == []
+def test_a_row_that_makes_no_sense_is_left_out_with_a_warning(body):
+    with pytest.warns(BadRecord, match="sums of items"):
+        assert read_forms(compacted([(forms_key("s", 0), 1, body), ("x/s", 1, b"[]")]), "s") == []
 
 
 def test_sums_that_stand_say_hello_with_the_items_as_soon_as_all_have_a_value():

@@ -36,6 +36,11 @@ def log():
     return define(MemoryLog())
 
 
+def broken_texts():
+    """Two texts of which the second is no UTF-8."""
+    return pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b"a\xff"))
+
+
 def rows(log, table=STOCK):
     return [row for entry in log.read(f"changes.{table.name}") for row in unpack(entry.payload).to_pylist()]
 
@@ -99,13 +104,13 @@ def test_rows_go_by_themselves_soon_after(log):
 
 def test_a_table_and_its_log_on_disk(tmp_path):
     uri = f"sqlite:///{tmp_path}/log.db"
-    define(SqliteLog(tmp_path / "log.db")).close()
+    define(SqliteLog(tmp_path / "log.db", create=True)).close()
     with Table("stock", uri) as table:
         table.insert(ROW)
     with Table("stock", uri) as table:
         assert table.epoch == 2
         table.delete("7")
-    log = SqliteLog(tmp_path / "log.db")
+    log = SqliteLog(tmp_path / "log.db", create=True)
     assert [row["kind"] for row in rows(log)] == ["insert", "delete"]
     log.close()
 
@@ -141,8 +146,10 @@ def test_rows_that_do_not_fit_are_refused(log, change, message):
         ({"price": [math.inf, 1.0]}, "column 'price' must be DOUBLE, got inf at row 0"),
         ({"price": ["1", "2"]}, "column 'price' must be DOUBLE, got string"),
         ({"price": [1.0, None]}, "column 'price' must be DOUBLE, got None at row 1"),
-        ({"price": [1.0, "a"]}, "column 'price' must be DOUBLE"),
-        ({"id": [1, 2**31]}, "column 'id' must be INT"),
+        ({"price": [1.0, "a"]}, "column 'price' must be DOUBLE, got 'a' at row 1"),
+        ({"id": [1, 2**31]}, "column 'id' must be INT, got 2147483648 at row 1"),
+        ({"name": ["a", "\ud800"]}, r"column 'name' must be STRING in valid Unicode, got '\\ud800' at row 1"),
+        ({"name": broken_texts()}, "column 'name' must be STRING: Invalid UTF8"),
         ({"id": [1.0, 2.0]}, "column 'id' must be INT, got double"),
         ({"live": [1, 0]}, "column 'live' must be BOOLEAN, got int64"),
         ({"id": [1]}, "columns must be equally long"),
@@ -156,8 +163,8 @@ def test_many_rows_that_do_not_fit_are_refused(log, change, message):
             table.insert_many({**good, **change})
         with pytest.raises(ValueError, match="column 'live' is missing"):
             table.insert_many(pa.table(good).drop_columns(["live"]))
-        with pytest.raises(ValueError, match="rows must be an Arrow table"):
-            table.insert_many([ROW])
+        with pytest.raises(ValueError, match="rows must be a mapping from columns to arrays"):
+            table.insert_many(iter([ROW]))
     assert rows(log) == []
 
 
@@ -214,12 +221,14 @@ def test_a_second_of_the_same_name_stops_the_first(log, clock):
         first._rows.insert("7", (7, "bolt", 1.0, True), 1)
         with pytest.raises(SourceError, match="another has started"):
             first.flush()
+        with pytest.raises(SourceError, match="rows of table 'stock' are lost: another has started"):
+            first.close()
         first.close()
     assert rows(log) == []
 
 
 def test_a_table_that_there_is_not(log):
-    with pytest.raises(LookupError, match=r"there is no table 'stok' .*tables there: pairs, stock"):
+    with pytest.raises(LookupError, match=r"there is no table stok; did you mean stock\? There are: pairs, stock"):
         find_table(log, "stok", timeout=0.0)
 
 
@@ -249,3 +258,109 @@ def test_loading_refuses_rows_by_number(log, tmp_path):
     assert relation(log) == {"1": (1, "a", 2.0, True), "4": (4, "", 1.0, False)}
     with pytest.raises(StatementError, match="expected a column size"):
         load_table(log, parse("CREATE TABLE t (id INT, size INT) KEY (id)"), path)
+
+
+HALF = "bolt\ud800"  # half of a surrogate pair: no UTF-8 has it
+
+
+def test_half_of_a_surrogate_pair_is_refused_at_once_and_harms_nothing_else(log):
+    with Table("stock", log, "shop") as table:
+        table.insert(ROW)
+        for refused in (table.insert, table.update):
+            with pytest.raises(ValueError, match=r"column 'name' must be STRING in valid Unicode.* in row .*'id': 8"):
+                refused({**ROW, "id": 8, "name": HALF})
+        with pytest.raises(ValueError, match=r"row 1: column 'name' must be STRING in valid Unicode"):
+            table.insert_many([{**ROW, "id": 9}, {**ROW, "id": 10, "name": HALF}])
+        with Table("pairs", log, "shop") as pairs, pytest.raises(ValueError, match="'host' must be STRING in valid"):
+            pairs.delete((HALF, 1.0))
+        table.insert({**ROW, "id": 11})
+        table.flush()
+    assert sorted(relation(log)) == ["11", "7"]
+
+
+def test_closing_raises_if_what_was_said_is_lost(log):
+    table = Table("stock", log, "shop")
+    with table._lock:
+        table._rows.insert("7", (7, HALF, 1.0, True), 1)  # as if it had not been refused
+    with pytest.raises(SourceError, match="has failed"):
+        table.flush()
+    with pytest.raises(SourceError, match="rows of table 'stock' are lost: 'utf-8' codec"):
+        table.close()
+
+
+MANY = {"id": [1, 2], "name": ["a", "b"], "price": [1.5, 2.0], "live": [True, False]}
+AS_ROWS = [dict(zip(MANY, row, strict=True)) for row in zip(*MANY.values(), strict=True)]
+
+
+class Capsule:
+    """What any library hands over that speaks Arrow's C interface."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def frames():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(MANY)
+    yield "mapping", MANY
+    yield "dicts", AS_ROWS
+    yield "tuples", [tuple(row.values()) for row in AS_ROWS]
+    yield "arrow", pa.table(MANY)
+    yield "batch", pa.record_batch(MANY)
+    yield "reader", pa.table(MANY).to_reader()
+    yield "pandas", frame
+    yield "pandas, some of the rows", pandas.concat([frame, frame]).iloc[2:]
+    yield "pandas, categories", frame.astype({"name": "category"})
+    yield "capsule", Capsule(pa.table(MANY).cast(pa.table(MANY).schema.set(1, pa.field("name", pa.string_view()))))
+    try:
+        import polars
+    except ImportError:
+        return
+    yield "polars", polars.DataFrame(MANY)
+
+
+@pytest.mark.parametrize("given", [pytest.param(given, id=name) for name, given in frames()])
+def test_many_rows_come_from_whatever_holds_them(log, given):
+    with Table("stock", log) as table:
+        table.insert_many(given)
+    assert relation(log) == {"1": (1, "a", 1.5, True), "2": (2, "b", 2.0, False)}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([AS_ROWS[0], {**AS_ROWS[1], "price": "dear"}], "row 1: column 'price' must be DOUBLE, got 'dear'"),
+        ([AS_ROWS[0], {"id": 2}], "row 1: column 'name' is missing"),
+        ([AS_ROWS[0], {**AS_ROWS[1], "colour": 1}], "row 1: table 'stock' has no column 'colour'"),
+        ([(1, "a", 1.5, True), (2, "b", 2.0)], r"row 1: a row must be a mapping or a tuple \(id, name, price, live\)"),
+        ([(1, "a", 1.5, True), 7], "row 1: a row must be a mapping or a tuple"),
+        (pa.table({**MANY, "price": [1.0, None]}), "column 'price' must be DOUBLE, got None at row 1"),
+        (pa.table({**MANY, "id": [1, 2**31]}), "column 'id' must be INT, got 2147483648 at row 1"),
+        (pa.table([[1], [2]], names=["id", "id"]), "columns must have different names"),
+        ("rows", "rows must be a mapping"),
+    ],
+)
+def test_nothing_of_many_rows_is_taken_if_one_is_bad(log, given, message):
+    with Table("stock", log) as table, pytest.raises(ValueError, match=message):
+        table.insert_many(given)
+    assert rows(log) == []
+
+
+def test_no_rows_are_no_error(log):
+    with Table("stock", log) as table:
+        table.insert_many([])
+    assert rows(log) == []
+
+
+def test_a_frame_of_pandas_with_a_missing_value_is_refused_with_row_and_column(log):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({**MANY, "name": ["a", None]})
+    with (
+        Table("stock", log) as table,
+        pytest.raises(ValueError, match="column 'name' must be STRING, got None at row 1"),
+    ):
+        table.insert_many(frame)
+    assert rows(log) == []

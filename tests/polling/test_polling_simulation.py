@@ -232,6 +232,7 @@ def test_push_is_never_wrong(problem, least):
         ({"execution": "later"}, "execution"),
         ({"forecast": True}, "forecast"),
         ({"calibrated": True}, "calibrated"),
+        ({"cautious": True}, "cautious"),
         ({"forgetting": 1}, "forgetting"),
         ({"costs": {"i0": 0}}, "costs"),
         ({"request_cost": -1}, "request_cost"),

@@ -12,6 +12,7 @@ from several_shards import SeveralShards
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.spark.splitter import Split
 from tolerant.streams import SECOND
+from tolerant.transport.conflicts import read_conflicts
 from tolerant.transport.forms import read_forms
 from tolerant.transport.rows import read_grants, unpack
 
@@ -82,13 +83,15 @@ class Play:
     def tell(self, source: str) -> None:
         """Give a source what the shard has said since it was last told."""
         rig, core = self.rig, self.rig.sources[source]
-        grants, forms = [], []
-        for entry in rig.log.read(("grants.traffic", "forms.traffic"), self.heard[source]):
+        grants, forms, taken = [], [], []
+        for entry in rig.log.read(("grants.traffic", "forms.traffic", "conflicts.traffic"), self.heard[source]):
             self.heard[source] = entry.position
             batch = unpack(entry.payload)
             batch = batch.filter(batch.column("body").is_valid())
             if entry.topic == "forms.traffic":
                 forms += read_forms(batch, source)
+            elif entry.topic == "conflicts.traffic":
+                taken += [conflict.item for conflict in read_conflicts(batch, source)]
             else:
                 grants += read_grants(batch)
         now = rig.now + SECOND // 2
@@ -97,6 +100,7 @@ class Play:
             self.sent["forms"] += len(forms)
         self.sent["grant"] += len(grants)
         core.grant(grants, now)
+        core.give_up(taken, now)
         core.advance(now)
         rig.flush(source)
 

@@ -31,7 +31,7 @@ class Live:
     def __init__(self, folder: Path, statements: str, stream: str = STREAM, patience: float = PATIENCE) -> None:
         self.folder, self.patience = folder, patience
         self.uri = f"sqlite:///{folder}/log.db"
-        self.log = open_log(self.uri)
+        self.log = open_log(self.uri, create=True)
         self.file = folder / "app.sql"
         self.file.write_text(f"{stream}\n{statements}\n")
         self.sources: dict[str, subprocess.Popen[bytes]] = {}

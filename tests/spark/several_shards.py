@@ -18,8 +18,8 @@ class SeveralShards:
     def apply(self, batch: Sequence[Entry]) -> tuple[list[Output], list[bytes]]:
         parts: list[list[Entry]] = [[] for _ in self.shards]
         for entry in batch:
-            for shard, payload in self.split._all_parts(entry.topic, entry.payload):
-                parts[shard].append(Entry(entry.topic, 0, entry.position, payload))
+            for shard, partition, position, topic, payload in self.split._split(entry):
+                parts[shard].append(Entry(topic, partition, position, payload))
         said = [shard.apply(part) for shard, part in zip(self.shards, parts, strict=True)]
         return [output for outputs, _ in said for output in outputs], [delta for _, delta in said]
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def log(tmp_path: Path) -> SqliteLog:
-    opened = SqliteLog(tmp_path / "log.db")
+    opened = SqliteLog(tmp_path / "log.db", create=True)
     yield opened
     opened.close()
 
@@ -71,7 +71,7 @@ class ForgetfulLog(SqliteLog):
 
 
 def test_a_batch_that_was_written_but_not_committed(spark: SparkSession, tmp_path: Path) -> None:
-    log = ForgetfulLog(tmp_path / "log.db")
+    log = ForgetfulLog(tmp_path / "log.db", create=True)
     feed(log, 9)
     assert isinstance(run(spark, log, entries=3).sink.failure, ConnectionError)
     log.forgets = False

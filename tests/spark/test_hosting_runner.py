@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tolerant.kernels.versions import epoch_of
-from tolerant.spark import pipeline, runner, session
+from tolerant.spark import heartbeats, pipeline, runner, session
 from tolerant.spark.checkpoints import checkpoint_id
 from tolerant.spark.failures import reason
 from tolerant.spark.retention import retention, tidy
@@ -19,6 +19,7 @@ from tolerant.spark.runner import PipelineFailed, Runner
 from tolerant.sql import Catalogue, encode, kinds, parse
 from tolerant.streams import SECOND
 from tolerant.transport import Fenced, LogError, MemoryLog, rows
+from tolerant.transport.heartbeats import latest_heartbeat, outage
 from tolerant.transport.log import EPOCHS, POSITIONS
 
 STREAM = "CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host) WITH (retention = '1 h')"
@@ -37,6 +38,7 @@ class Query:
 @dataclass
 class Sink:
     failure: Exception | None = None
+    batch: int = 0
 
 
 @dataclass
@@ -48,6 +50,7 @@ class Pretender:
     query: Query = field(default_factory=Query)
     sink: Sink = field(default_factory=Sink)
     stopped: bool = False
+    done: int = 1
 
     def stop(self) -> None:
         self.stopped = True
@@ -259,7 +262,7 @@ def test_a_newer_epoch_ends_the_older_run(
     say(log, STREAM)
     first = begin("one")
     wait(lambda: started)
-    second = begin("two")
+    second = begin("two", take_over=True)
     first.thread.join(20)
     assert isinstance(first.error, PipelineFailed)
     assert "pipeline/traffic has been taken over" in str(first.error)
@@ -289,6 +292,9 @@ def test_a_failed_pipeline_is_told_in_a_line(
         "An error\nTraceback (most recent call last):\n  File\nKeyError: 'x'\n\tat java"
     )
     started[1].query.isActive = False
+    wait(lambda: len(started) == 3)
+    started[2].sink.failure, started[2].done = started[1].sink.failure, 0
+    started[2].query.isActive = False
     running.thread.join(20)
     assert str(running.error) == "stream other: the pipeline failed: KeyError: 'x'"
     assert started[0].stopped
@@ -339,6 +345,26 @@ def test_a_pipeline_that_cannot_be_started(
     assert str(running.error) == "stream traffic: the pipeline could not be started: no such master"
 
 
+def test_heartbeats_tell_how_far_each_pipeline_has_processed(
+    log: MemoryLog, begin: Callable[..., Background], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "INTERVAL", 10_000)
+    say(log, STREAM)
+    running = begin()
+    wait(lambda: len(clocks(log)) > 3)
+    assert latest_heartbeat(log, "traffic").processed == 0
+    (checkpoint,) = {clock["source"] for clock in clocks(log)}
+    log.register(checkpoint, "traffic", ["updates.traffic"])
+    log.pass_position(checkpoint, log.end())
+    wait(lambda: latest_heartbeat(log, "traffic").processed > 0)
+    heartbeat = latest_heartbeat(log, "traffic")
+    assert heartbeat.processed <= heartbeat.at
+    assert not heartbeat.stopped
+    running.end()
+    assert latest_heartbeat(log, "traffic").stopped
+    assert outage(log, "traffic", heartbeat.at).stopped
+
+
 def test_it_ends_by_itself(log: MemoryLog, tmp_path: Path, started: list[Pretender]) -> None:
     say(log, STREAM)
     told: list[list[str]] = []
@@ -350,11 +376,22 @@ def test_it_ends_by_itself(log: MemoryLog, tmp_path: Path, started: list[Pretend
 
 def test_checkpoints_keep_their_id_until_the_stream_is_another(tmp_path: Path) -> None:
     stream, changed = parse(STREAM).stream, parse(STREAM.replace("1 h", "2 h")).stream
-    first = checkpoint_id(tmp_path / "c", stream)
+    first = checkpoint_id(tmp_path / "c", stream, "log")
     (tmp_path / "c" / "offsets").touch()
-    assert checkpoint_id(tmp_path / "c", stream) == first
-    assert checkpoint_id(tmp_path / "c", changed) != first
+    assert checkpoint_id(tmp_path / "c", stream, "log") == first
+    assert checkpoint_id(tmp_path / "c", changed, "log") != first
     assert not (tmp_path / "c" / "offsets").exists()
+
+
+def test_a_checkpoint_of_another_log_is_not_gone_on_with(tmp_path: Path) -> None:
+    stream = parse(STREAM).stream
+    first = checkpoint_id(tmp_path / "checkpoints" / "c", stream, "log")
+    (tmp_path / "checkpoints" / "c" / "offsets").touch()
+    assert checkpoint_id(tmp_path / "checkpoints" / "c", stream, "another") != first
+    assert not (tmp_path / "checkpoints" / "c" / "offsets").exists()
+    for path in (tmp_path / "checkpoints", tmp_path / "checkpoints" / "c"):
+        assert path.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "checkpoints" / "c" / "tolerant.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_how_long_topics_are_kept() -> None:

@@ -17,7 +17,8 @@ from tolerant.sql import render
 from tolerant.transport.rows import unpack
 from tolerant.transport.views import pushes_topic
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+# Among the long ones until it has been seen to pass on a quiet machine: views are timed before they are served.
+pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(900)]
 
 HOME = "demand+supply@views"
 ASKED = ("grouped",)
@@ -28,7 +29,7 @@ OFTEN = "(SELECT COUNT(*) FROM supply) >= 2"
 def live(tmp_path: Path) -> Iterator[Live]:
     tables = "".join(f"{render(table)};\n" for table in (SUPPLY, DEMAND))
     views = "".join(f"CREATE QUERY {name} AS {VIEWS[name]} REFRESH WITHIN '30 s' WHEN {OFTEN};\n" for name in ASKED)
-    one = Live(tmp_path, tables + views, stream="")
+    one = Live(tmp_path, tables + views, stream="", patience=300)
     yield one
     one.close()
 
@@ -36,8 +37,9 @@ def live(tmp_path: Path) -> Iterator[Live]:
 def test_views_are_right_when_they_are_asked_for_through_a_kill(live: Live) -> None:
     chance, rows = random.Random(5), {"supply": {}, "demand": {}}
     live.run()
+    live.wait(lambda: "Running" in (live.folder / "run-0.txt").read_text(), "the run to say that it is running")
     for name in ASKED:
-        live.wait(lambda name=name: live.log.latest(f"status.{HOME}", f"view/{name}"), f"the view {name}")
+        assert live.log.latest(f"status.{HOME}", f"view/{name}"), "it is running when its views can be asked for"
 
     def play(tables: dict[str, Table], count: int) -> None:
         for _ in range(count):
@@ -54,7 +56,7 @@ def test_views_are_right_when_they_are_asked_for_through_a_kill(live: Live) -> N
             time.sleep(0.01)
 
     def is_right(name: str) -> bool:
-        found = Client(live.log).refresh(name, timeout=100).view
+        found = Client(live.log).refresh(name, timeout=250).view
         held = {table: list(kept.values()) for table, kept in rows.items()}
         truth = recomputed(VIEWS[name], (SUPPLY, DEMAND), held)
         return same_rows([list(row.values()) for row in found.rows], truth)
@@ -75,7 +77,8 @@ def test_views_are_right_when_they_are_asked_for_through_a_kill(live: Live) -> N
     assert "notice" in [push["kind"] for push in pushes]
     shown = json.loads(live.tolerant("refresh", "grouped", "--json").stdout)
     assert shown["within"] == 30
-    assert shown["kept"] == (shown["seconds"] <= 30)
+    assert shown["kept"] == (shown["seconds"] <= 30) == (shown["late"] == 0)
+    assert shown["waited"] <= shown["took"] <= shown["seconds"] + 0.1
     watched = live.tolerant("watch", "grouped", "--json", "--for", "2").stdout.splitlines()
     assert [json.loads(line)["row"] for line in watched] == shown["rows"]
     explained = json.loads(live.tolerant("explain", "grouped", "--json").stdout)

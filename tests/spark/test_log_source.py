@@ -16,7 +16,7 @@ from tolerant.transport.log import POSITIONS
 
 @pytest.fixture
 def log(tmp_path: Path) -> SqliteLog:
-    opened = SqliteLog(tmp_path / "log.db", now=lambda: 1)
+    opened = SqliteLog(tmp_path / "log.db", now=lambda: 1, create=True)
     yield opened
     opened.close()
     source.opened.cache_clear()

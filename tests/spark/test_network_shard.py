@@ -13,6 +13,7 @@ from tolerant.kernels.versions import version
 from tolerant.planning import Network, PlanClient
 from tolerant.spark.kinds import shard_factory
 from tolerant.spark.kinds.networked import NetworkShard
+from tolerant.spark.kinds.networked_life import Alive
 from tolerant.spark.kinds.networked_queries import Standing
 from tolerant.sql import parse
 from tolerant.streams import SECOND
@@ -40,6 +41,25 @@ def test_settled_answers_hold_the_truth_in_long_runs(seed):
     world = NetworkWorld(seed)
     world.run(60)
     assert world.violations() == []
+
+
+@pytest.mark.parametrize("trusting", [False, True])
+def test_nothing_is_promised_of_what_a_dead_aggregator_said_last(monkeypatch, trusting):
+    """Its items go on without it; who trusts it until its lease is over is seen by the audit."""
+    if trusting:
+        restart = Alive.restart
+        monkeypatch.setattr(Alive, "read", lambda alive, epoch, through: None)
+        monkeypatch.setattr(Alive, "restart", lambda alive, epoch, through: restart(alive, epoch, 2**62))
+    network = Network({"D1": {"p": 0.1}, "D2": {"q": 0.1}})
+    query = "CREATE QUERY least AS SELECT MIN(price) FROM prices WITHIN 1"
+    world = NetworkWorld(2, network, faults=False, queries=[query])
+    world.steps = dict.fromkeys(world.items, 0.5)
+    world.run(6)
+    assert world.answers("least")[-1].settled
+    world.kill("D2", 100.0)
+    world.values["q"] = min(world.values.values()) - 50.0
+    world.run(4)
+    assert bool(world.violations()) == trusting
 
 
 def test_the_audit_sees_parts_that_are_sent_too_late(monkeypatch):
@@ -99,7 +119,7 @@ class Desk:
         number = self.counts[source, epoch] = self.counts.get((source, epoch), 0) + 1
         at = int((self.now if at is None else at) * SECOND)
         row = updates_batch(kind=kind, keys=[key], at=[at], source=source, sequence=[version(epoch, number)],
-                            through=at, value=[value], grant=[grant])  # fmt: skip
+                            through=at + 2 * SECOND, value=[value], grant=[grant])  # fmt: skip
         self.log.append("updates.prices", row)
 
     def tick(self, seconds=2, checkpoint="checkpoint", epoch=1):
@@ -377,4 +397,4 @@ def test_items_are_split_where_the_stream_says_so():
         assert sum(len(part.weights) for part in parts) == (4 if seed % 2 else 3)
         assert sum(part.weights.get("S2", 0.0) for part in parts) == pytest.approx(1.0)
         assert world.violations() == []
-        assert world.settled() > 0.9
+        assert world.settled() > 0.8  # what an aggregator said holds only as far as it is heard

@@ -32,7 +32,8 @@ EACH = (
     " WITHIN 1 FIDELITY 0.95"
 )
 TOPICS = ["queries", "updates.quotes", "pulls.quotes"]
-STALE = 8  # ticks
+STALE = 12  # ticks: max_interval, the timeout, the latency and a little more
+KNOWN = 10  # ticks of pulls after which an item is known
 
 
 class Exchange:
@@ -91,7 +92,7 @@ def test_an_answer_is_the_values_pulled_with_the_tolerance_on_either_side():
     exchange.pull("C", 4.0)
     exchange.tick()
     assert exchange.answer("total") == Answer(
-        "total", int((exchange.now - 0.5) * SECOND), 5.0, 7.0, 9.0, fidelity=0.9, delivered=None
+        "total", int((exchange.now - 0.5) * SECOND), 5.0, 7.0, 9.0, settling=True, fidelity=0.9, learning=True
     )
     exchange.pull("C", 4.0, kind="unchanged")
     before = len(exchange.rows("answers.total"))
@@ -100,17 +101,17 @@ def test_an_answer_is_the_values_pulled_with_the_tolerance_on_either_side():
 
 
 def test_what_is_too_old_claims_nothing_until_it_is_pulled_again():
-    exchange = Exchange(QUOTES_TEXT, TOTAL)
-    for item in "ABC":
-        exchange.pull(item, 1.0)
-    for _ in range(STALE):
+    exchange = known(Exchange(QUOTES_TEXT, TOTAL))
+    assert exchange.answer("total").settled
+    claims = []
+    for _ in range(5):
         exchange.pull("A", 1.0)
         exchange.pull("B", 1.0)
         exchange.pull("C", None, kind="failed")
         exchange.tick()
-        assert exchange.answer("total").settled
-    exchange.tick()
-    exchange.tick()
+        claims.append(exchange.answer("total").fidelity)
+    assert claims == sorted(claims, reverse=True)
+    assert claims[-1] < 0.8
     answer = exchange.answer("total")
     assert (answer.low, answer.value, answer.high, answer.stale) == (None, 3.0, None, True)
     exchange.pull("C", 5.0)
@@ -121,16 +122,54 @@ def test_what_is_too_old_claims_nothing_until_it_is_pulled_again():
     assert exchange.answer("total").value == 7.0
 
 
+def known(exchange):
+    """Pull every item until its model is believed."""
+    for _ in range(KNOWN):
+        for item in "ABC":
+            exchange.pull(item, 1.0)
+        exchange.tick()
+    return exchange
+
+
+def test_no_pulls_at_all_do_what_failed_ones_do():
+    """The poller is dead: only the clock goes on."""
+    exchange = known(Exchange(QUOTES_TEXT, TOTAL))
+    assert exchange.answer("total").settled
+    for _ in range(STALE):
+        exchange.tick()
+    assert exchange.answer("total").stale
+    when = next(row["at"] for row in exchange.rows("answers.total") if row["stale"]) / SECOND
+    assert when - (exchange.now - STALE) < STALE - 3  # before the value is too old to answer with at all
+    exchange.restart()
+    known(exchange)
+    assert exchange.answer("total").settled
+
+
+def test_stale_after_is_what_the_stream_says():
+    assert poller_options(QUOTES.stream)["stale_after"] == STALE
+    text = QUOTES_TEXT.replace("max_interval = 4", "max_interval = 4, stale_after = '5 s', tick = '2 s'")
+    assert poller_options(parse(text).stream)["stale_after"] == 2
+
+
+def test_an_answer_learns_until_its_items_are_known():
+    exchange = Exchange(QUOTES_TEXT, TOTAL)
+    known(exchange)
+    rows = exchange.rows("answers.total")
+    learning = [row["learning"] for row in rows]
+    assert learning[0]
+    assert not learning[-1]
+    assert all(row["settling"] == row["learning"] for row in rows)
+
+
 def test_withheld_queries_say_nothing_while_they_cannot_promise():
     exchange = Exchange(QUOTES_TEXT, TOTAL + " OTHERWISE WITHHOLD")
     exchange.tick()
     assert exchange.rows("answers.total") == []
-    for item in "ABC":
-        exchange.pull(item, 1.0)
-    exchange.tick()
+    known(exchange)
     for _ in range(STALE + 3):
         exchange.tick()
-    assert [row["stale"] for row in exchange.rows("answers.total")] == [False]
+    assert {row["stale"] for row in exchange.rows("answers.total")} == {False}
+    assert {row["learning"] for row in exchange.rows("answers.total")} == {False}
 
 
 def test_queries_come_change_and_go():
@@ -267,7 +306,10 @@ def check_values(exchange):
         assert answer.settling
     else:
         assert answer.value == pytest.approx(sum(newest[item][1] for item in "ABC"))
-        assert answer.stale == any(exchange.shard.poller.now - newest[item][0] > STALE for item in "ABC")
+        if any(exchange.shard.poller.now - newest[item][0] > STALE for item in "ABC"):
+            assert answer.stale
+        if answer.settled:
+            assert answer.fidelity <= 0.9
 
 
 def test_a_polled_stream_has_its_own_kind_of_shard():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_view_pipeline import START, TABLES, VIEWS, ViewShop, quick_costs
+from test_view_pipeline import START, TABLES, VIEWS, ViewShop
 from view_duck import recomputed, same_rows
 
 from tolerant.client import Client, ConditionMet
@@ -17,8 +17,6 @@ from tolerant.spark.views.shard import Applied
 from tolerant.spark.views.watch import Fired, Watch
 from tolerant.sql import parse
 from tolerant.streams import SECOND
-
-__all__ = ["quick_costs"]
 
 PLENTY = "(SELECT COUNT(*) FROM supply WHERE a > 1) >= 2"
 MEAN = f"(SELECT AVG(c) FROM demand) > 1.5 AND NOT {PLENTY} OR (SELECT SUM(a) FROM supply WHERE product = 'p') = 3"

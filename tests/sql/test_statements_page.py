@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tolerant.sql import Catalogue, NotAvailable, Show, StatementError, parse_many
+from tolerant.sql import Catalogue, LocalStatement, NotAvailable, Show, StatementError, parse_many
 
 PAGE = Path(__file__).parents[2] / "docs" / "statements.md"
 BLOCKS = re.findall(r"^```(sql|sql later|text|text show)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
@@ -26,7 +26,7 @@ def test_the_page():
             assert str(error.value) == shown.rstrip("\n")
         elif language == "sql":
             for statement in parse_many(text, catalogue):
-                if not isinstance(statement, Show):
+                if not isinstance(statement, LocalStatement):
                     catalogue.record(statement)
 
 

@@ -82,6 +82,7 @@ class ReferenceShard(Replayed):
         self.gone: dict[str, int] = {}
         self.heard: dict[str, int] = {}
         self.epochs: dict[str, int] = {}
+        self.lived: dict[tuple[str, int], int] = {}  # by source and epoch: the greatest `through` that has been read
         self.last: dict[tuple[str, str], tuple] = {}
         self.grants: list[Grant] = []
         self.answers: list[tuple] = []
@@ -97,7 +98,12 @@ class ReferenceShard(Replayed):
     def believed(self, key: str) -> tuple[float, float]:
         item = self.items[key]
         passed = boundaries_passed(self.horizon, self.period) if self.horizon is not None else 0
-        return item.value, item.believed(passed, self.period)
+        return item.value, self.believed_width(item, passed)
+
+    def believed_width(self, item: Item, passed: int) -> float:
+        """A source that has died shrinks nothing."""
+        lived = self.lived.get((item.source, epoch_of(item.sequence)), 0)
+        return item.believed(min(passed, boundaries_passed(lived, self.period)), self.period)
 
     def ends(self, key: str) -> tuple[float, float]:
         value, width = self.believed(key)
@@ -136,10 +142,16 @@ class ReferenceShard(Replayed):
                 self.tick(row)
             elif not self.is_usable(row):
                 self.spoil(row)
-            elif self.horizon is not None and row["at"] <= self.horizon:
-                self.apply_late(row)
             else:
-                self.arrived.append(row)
+                self.arrive(row)
+
+    def arrive(self, row: dict) -> None:
+        start = row["source"], epoch_of(row["sequence"])
+        self.lived[start] = max(self.lived.get(start, 0), row["through"])
+        if self.horizon is not None and row["at"] <= self.horizon:
+            self.apply_late(row)
+        else:
+            self.arrived.append(row)
 
     def apply_late(self, row: dict) -> None:
         self.apply_row(row)
@@ -262,7 +274,7 @@ class ReferenceShard(Replayed):
     def allot(self) -> None:
         """At a boundary: tighten what is over budget, ask again for what is not confirmed, let one item grow."""
         budgets = list(self.budgets())
-        believed = {key: item.believed(self.passed, self.period) for key, item in self.items.items()}
+        believed = {key: self.believed_width(item, self.passed) for key, item in self.items.items()}
         free = set(self.items) - {key for budget in budgets for key in budget.coefficients}
         for key in sorted(free):
             if self.items[key].granted(self.passed, self.period) != math.inf or not self.items[key].grants:
@@ -299,7 +311,7 @@ class ReferenceShard(Replayed):
 
     def issue(self, key: str, width: float) -> None:
         item = self.items[key]
-        confirm = width < item.believed(self.passed, self.period)
+        confirm = width < self.believed_width(item, self.passed)
         shrink = self.stream.options.shrink if self.stream.options.policy == "adaptive" and width < math.inf else 0.0
         grant = Grant(key, width, shrink, self.passed * self.period + 1, self.next_version(), confirm)
         item.grants.append(grant)
@@ -323,7 +335,7 @@ class ReferenceShard(Replayed):
 
     def answer(self, select: AggregateSelect, members: dict[str, Item]) -> tuple:
         passed = boundaries_passed(self.horizon, self.period)
-        widths = [item.believed(passed, self.period) for item in members.values()]
+        widths = [self.believed_width(item, passed) for item in members.values()]
         stale = any(self.is_stale(item) for item in members.values())
         values = [item.value for item in members.values()]
         if select.fn == "count":

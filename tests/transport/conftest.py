@@ -23,6 +23,6 @@ def clock() -> Clock:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def log(request: pytest.FixtureRequest, tmp_path: Path, clock: Callable[[], int]) -> Iterator[PipelineLog]:
-    opened = MemoryLog(clock) if request.param == "memory" else SqliteLog(tmp_path / "log.db", clock)
+    opened = MemoryLog(clock) if request.param == "memory" else SqliteLog(tmp_path / "log.db", clock, create=True)
     yield opened
     opened.close()

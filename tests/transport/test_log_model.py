@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tolerant.transport import Fence, Fenced, MemoryLog, PipelineLog, SqliteLog, rows
+from tolerant.transport import Fence, Fenced, LogError, MemoryLog, PipelineLog, SqliteLog, rows
 from tolerant.transport.common import compacted_batch
 
 PLAIN = st.sampled_from(["updates.s", "answers.q", "queries"])
@@ -132,6 +132,10 @@ class LogMachine(RuleBasedStateMachine):
         fits = [
             p for i, (p, _) in enumerate(following[:entries]) if i == 0 or sum(n for _, n in following[: i + 1]) <= size
         ]
+        if start > self.log.end():
+            with pytest.raises(LogError, match="older copy"):
+                self.log.advance(["updates.s"], start, entries, size)
+            return
         assert self.log.advance(["updates.s"], start, entries, size) == max(fits, default=start)
 
     @rule(topic=COMPACTED, start=st.integers(0, 20))
@@ -164,7 +168,7 @@ class MemoryMachine(LogMachine):
 class SqliteMachine(LogMachine):
     def make(self) -> PipelineLog:
         self.directory = tempfile.TemporaryDirectory()
-        return SqliteLog(Path(self.directory.name) / "log.db", lambda: self.model.now)
+        return SqliteLog(Path(self.directory.name) / "log.db", lambda: self.model.now, create=True)
 
     @rule()
     def reopen(self) -> None:

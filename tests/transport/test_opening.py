@@ -8,7 +8,7 @@ from tolerant.transport import MemoryLog, SqliteLog, open_log
 def test_absolute_and_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for uri in (f"sqlite:///{tmp_path}/a.db", "sqlite:///b.db"):
-        log = open_log(uri)
+        log = open_log(uri, create=True)
         assert isinstance(log, SqliteLog)
         assert log.uri == uri
         log.close()

@@ -18,7 +18,7 @@ APPENDER = """
 import sys
 import pyarrow as pa
 from tolerant.transport import open_log
-log = open_log(sys.argv[1])
+log = open_log(sys.argv[1], create=True)
 for i in range(int(sys.argv[3])):
     position = log.append(sys.argv[2], pa.record_batch({"value": [i]}))
     print(i, position, flush=True)
@@ -36,7 +36,7 @@ def values(log: SqliteLog, topic: str) -> list[int]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> SqliteLog:
-    opened = SqliteLog(tmp_path / "log.db")
+    opened = SqliteLog(tmp_path / "log.db", create=True)
     yield opened
     opened.close()
 
@@ -134,7 +134,7 @@ def test_epochs_are_taken_once_by_many_processes(log: SqliteLog) -> None:
 
 def test_a_relative_path_means_the_directory_of_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    log = SqliteLog("log.db")
+    log = SqliteLog("log.db", create=True)
     monkeypatch.chdir("/")
     log.append("a", pa.record_batch({"value": [1]}))
     log.close()
@@ -168,13 +168,13 @@ def test_a_log_of_a_newer_version(log: SqliteLog) -> None:
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="there is no directory"):
-        SqliteLog(tmp_path / "no" / "log.db")
+        SqliteLog(tmp_path / "no" / "log.db", create=True)
     with pytest.raises(LogError, match="cannot be opened"):
         SqliteLog(tmp_path)
 
 
 def test_trimming_gives_space_back(tmp_path: Path) -> None:
-    log = SqliteLog(tmp_path / "log.db", now=lambda: 1)
+    log = SqliteLog(tmp_path / "log.db", now=lambda: 1, create=True)
     for _ in range(20):
         log.append_packed([("a", bytes(50_000))] * 10)
 

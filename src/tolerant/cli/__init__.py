@@ -13,6 +13,7 @@ from tolerant.cli.aggregate import aggregate
 from tolerant.cli.dead import dead
 from tolerant.cli.demo import demo
 from tolerant.cli.explain import explain
+from tolerant.cli.log import backup, verify
 from tolerant.cli.plan import plan
 from tolerant.cli.poll import poll
 from tolerant.cli.refresh import refresh
@@ -38,6 +39,11 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(reported(command))
+
+log_app = typer.Typer(help="Back up the log, or check all of it.", no_args_is_help=True, rich_markup_mode=None)
+log_app.command()(reported(backup))
+log_app.command()(reported(verify))
+app.add_typer(log_app, name="log")
 
 
 @app.callback()

@@ -7,12 +7,12 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, any_log
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
+from tolerant.cli.text import Screen, shown
 
 
 def agent(
@@ -28,10 +28,10 @@ def agent(
     """Offer this host's metrics to a stream until Ctrl-C; what is sent, the filters decide."""
     from tolerant.edge import SourceError, run_agent
 
-    with_log = any_log(log)
+    with_log = existing_log(log)
     try:
         with contextlib.ExitStack() as stack:
-            live = None if as_json else stack.enter_context(Live(console=Console(stderr=True), auto_refresh=False))
+            live = None if as_json else stack.enter_context(Live(console=Screen(stderr=True), auto_refresh=False))
 
             def each(reading: dict[str, float]) -> None:
                 if live is None:
@@ -50,7 +50,7 @@ def agent(
 
 
 def _table(stream: str, reading: dict[str, float]) -> Table:
-    table = Table("metric", "value", title=f"offered to {stream}")
+    table = Table("metric", "value", title=f"offered to {shown(stream)}")
     for metric, value in reading.items():
-        table.add_row(metric, f"{value:,.1f}")
+        table.add_row(shown(metric), f"{value:,.1f}")
     return table

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
+from tolerant.cli.text import Screen, shown
 from tolerant.client import standing
-from tolerant.transport import Fenced, Log
+from tolerant.transport import Fenced, Log, Replaced
 
 if TYPE_CHECKING:
     from tolerant.planning import Network
@@ -43,14 +43,14 @@ def aggregate(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: aggregator.stop())
         held = len(network.bounds[name])
-        said = f"{name} holds {held:,} items of {aggregator.stream.name}. Ctrl-C ends."
+        said = f"{shown(name)} holds {held:,} items of {shown(aggregator.stream.name)}. Ctrl-C ends."
         try:
-            aggregator.run(seconds, lambda: Console(stderr=True).print(said))
-        except (Fenced, SourceError) as error:
+            aggregator.run(seconds, lambda: Screen(stderr=True).print(said))
+        except (Fenced, Replaced, SourceError) as error:
             raise CommandError(str(error)) from error
     finally:
         with_log.close()
-    Console(stderr=True).print(f"{aggregator.sent:,} rows said, {aggregator.core.late:,} heard too late.")
+    Screen(stderr=True).print(f"{aggregator.sent:,} rows said, {aggregator.core.late:,} heard too late.")
 
 
 def _network(file: Path) -> Network:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import psutil
 import typer
-from rich.console import Console
 from rich.live import Live
 
 from tolerant.cli.options import Json
 from tolerant.cli.reporting import FAILED, CommandError
+from tolerant.cli.text import Screen, shown
+from tolerant.transport.files import make_private_folder
 
 if TYPE_CHECKING:
     from tolerant.demo.performance import Outcome
@@ -32,11 +33,11 @@ def demo(
 
     folder, shape = out / "run", Shape()
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    make_private_folder(folder)
     # First of all, since it takes longest: the rest gets ready meanwhile.
     pipeline = DemoPipeline(folder, master, shape)
     try:
-        outcome = _perform(folder, shape, pipeline, Console(stderr=as_json), as_json)
+        outcome = _perform(folder, shape, pipeline, Screen(stderr=as_json), as_json)
     except RuntimeError as error:
         raise CommandError(str(error)) from error
     finally:
@@ -48,15 +49,17 @@ def demo(
     if as_json:
         typer.echo(json.dumps(record(outcome)))
     else:
-        console = Console()
+        console = Screen()
         console.print(costs_table(outcome.costs, outcome.audit))
         console.print(f"First answer after {outcome.first_answer:.1f} s, {outcome.seconds:.1f} s in all.")
-        console.print(f"Written: {picture}, {data}; the log is sqlite:///{folder / 'log.db'}", soft_wrap=True)
+        console.print(
+            f"Written: {shown(picture)}, {shown(data)}; the log is sqlite:///{folder / 'log.db'}", soft_wrap=True
+        )
     if outcome.audit.violations:
         raise typer.Exit(FAILED)
 
 
-def _perform(folder: Path, shape: Shape, pipeline: DemoPipeline, console: Console, transient: bool) -> Outcome:
+def _perform(folder: Path, shape: Shape, pipeline: DemoPipeline, console: Screen, transient: bool) -> Outcome:
     from tolerant.demo.performance import perform
     from tolerant.demo.view import live
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tolerant.cli.explain_channels import explain_channels
@@ -17,13 +16,15 @@ from tolerant.cli.explain_joins import explain_join, explain_planned
 from tolerant.cli.explain_network import NetworkExplanation, explain_network
 from tolerant.cli.explain_polled import PolledExplanation, explain_polled, show_polled
 from tolerant.cli.explain_view import explain_view, show_view
-from tolerant.cli.figures import StreamFigures, stream_figures
+from tolerant.cli.figures import StreamFigures, rate_of, stream_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError
+from tolerant.cli.text import Screen, shown
 from tolerant.client import standing
 from tolerant.filters.view import FACTORS
 from tolerant.sql import AggregateSelect, Catalogue
 from tolerant.sql.membership import Keys, members
+from tolerant.sql.refusals import no_such
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Log
 
@@ -69,6 +70,8 @@ class Explanation:
     updates_per_second: float
     items: tuple[Share, ...]
     estimates: tuple[Estimate, ...]
+    tick: int = SECOND
+    """Microseconds."""
 
 
 def explain(
@@ -128,6 +131,7 @@ def explained(log: Log, name: str) -> Explanation | PolledExplanation | NetworkE
         updates_per_second=sum(share.updates_per_second for share in shares),
         items=tuple(shares),
         estimates=estimates(shares, select.within, stream.options.tick),
+        tick=stream.options.tick,
     )
 
 
@@ -150,8 +154,7 @@ def estimates(shares: list[Share], within: float, tick: int) -> tuple[Estimate, 
 def _find(catalogue: Catalogue, name: str) -> tuple[Stream, AggregateSelect]:
     query = catalogue.queries.get(name)
     if query is None:
-        known = ", ".join(sorted(catalogue.queries)) or "none"
-        raise CommandError(f"there is no query {name}; there are: {known}")
+        raise CommandError(no_such("query", name, catalogue.queries))
     if not isinstance(query.select, AggregateSelect):
         raise CommandError(f"query {name} has no tolerance to explain")
     return catalogue.streams[query.select.stream], query.select
@@ -193,27 +196,30 @@ def _shares(figures: StreamFigures, stream: Stream, name: str, select: Aggregate
 
 
 def _show(found: Explanation) -> None:
-    console = Console()
-    table = Table(
-        "item", "group", "weight", "width", "updates/s", "burden", title=f"{found.query}: WITHIN {found.within:g}"
-    )
+    console, rate = Screen(), rate_of(found.tick)
+    per = "updates/s" if rate.unit == "second" else f"updates per {rate.unit}"
+    title = f"{shown(found.query)}: WITHIN {found.within:g}"
+    table = Table("item", "group", "weight", "width", per, "burden", title=title)
     for share in found.items[:SHOWN]:
         table.add_row(
-            share.item + (" (stale)" if share.stale else ""),
-            share.group or "all",
+            shown(share.item) + (" (stale)" if share.stale else ""),
+            shown(share.group or "all"),
             f"{share.weight:g}",
             "none" if share.width is None else f"{share.width:.4g}",
-            f"{share.updates_per_second:.3f}",
+            f"{share.updates_per_second * rate.seconds:.3f}",
             f"{share.burden:.4g}",
         )
     if len(found.items) > SHOWN:
         rest = found.items[SHOWN:]
         sent = sum(share.updates_per_second for share in rest)
-        table.add_row(f"… {len(rest)} more", "", "", "", f"{sent:.3f}", "")
+        table.add_row(f"… {len(rest)} more", "", "", "", f"{sent * rate.seconds:.3f}", "")
     console.print(table)
-    console.print(f"{len(found.items):,} items send {found.updates_per_second:.3f} updates a second.")
+    total = found.updates_per_second * rate.seconds
+    console.print(f"{len(found.items):,} items send {total:.3f} updates per {rate.unit}.")
     for estimate in found.estimates:
-        change = f"{abs(estimate.saved_per_second):.3f} {'fewer' if estimate.saved_per_second >= 0 else 'more'}"
-        console.print(f"WITHIN {estimate.within:g} would take about {estimate.updates_per_second:.3f}, {change}.")
+        saved = estimate.saved_per_second * rate.seconds
+        change = f"{abs(saved):.3f} {'fewer' if saved >= 0 else 'more'}"
+        then = estimate.updates_per_second * rate.seconds
+        console.print(f"WITHIN {estimate.within:g} would take about {then:.3f}, {change}.")
     if found.estimates:
         console.print("(An estimate, from what the items would have sent at other widths; other queries are left out.)")

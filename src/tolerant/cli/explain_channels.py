@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tolerant.cli.reporting import CommandError
+from tolerant.cli.text import Screen, shown, visible
 from tolerant.client import standing
 from tolerant.sql.statements import RangeSelect
 from tolerant.transport import Log
+from tolerant.transport.records import read_json
 
 SHOWN = 15
 """Channels in the table: those with most members. JSON has more."""
@@ -29,22 +30,24 @@ def explain_channels(log: Log, name: str, as_json: bool, picture: Path | None) -
     found = log.latest(f"status.{query.select.relation}", f"channels/{name}/0")
     if found is None:
         raise CommandError(f"no pipeline has said anything about query {name} yet; is `tolerant run` running?")
-    told = json.loads(found.body)
+    told = read_json(found.body, f"what is known of the channels of {name}")
+    if told is None:
+        raise CommandError(f"what the pipeline said about query {name} cannot be read")
     if picture is not None:
         draw(told, name, picture)
     if as_json:
         typer.echo(json.dumps({"query": name, **told}))
     else:
-        _show(name, told, Console())
+        _show(name, told, Screen())
         if picture is not None:
-            typer.echo(f"Ranges and channels are drawn in {picture}.")
+            typer.echo(visible(f"Ranges and channels are drawn in {picture}."))
     return True
 
 
-def _show(name: str, told: dict[str, Any], console: Console) -> None:
+def _show(name: str, told: dict[str, Any], console: Screen) -> None:
     prices = told["prices"]
-    title = f"{name}: channel {prices['channel']:g}, transfer {prices['transfer']:g}, waste {prices['waste']:g}"
-    columns = " × ".join(told["columns"])
+    title = f"{shown(name)}: channel {prices['channel']:g}, transfer {prices['transfer']:g}, waste {prices['waste']:g}"
+    columns = shown(" × ".join(told["columns"]))
     table = Table("channel", "members", f"region ({columns})", "rows a period", "in vain", "saves", title=title)
     for one in [one for one in told["largest"] if one["members"] > 1][:SHOWN]:
         table.add_row(
@@ -59,7 +62,7 @@ def _show(name: str, told: dict[str, Any], console: Console) -> None:
         console.print(table)
     console.print(
         f"{told['subscriptions']:,} subscriptions on {told['channels']:,} channels, {told['shared']:,} of them shared "
-        f"(procedure {prices['procedure']})."
+        f"(procedure {shown(prices['procedure'])})."
     )
     console.print(
         f"A period brings {told['rows_sent']:,.1f} rows on channels instead of {told['rows_apart']:,.1f} to each "
@@ -107,12 +110,14 @@ def draw(told: dict[str, Any], name: str, path: Path) -> None:
                 axes.add_patch(Rectangle((x, y), width, height, facecolor=colour, edgecolor=colour, alpha=0.12))
                 axes.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=colour, linewidth=1.4))
     axes.autoscale_view()
-    axes.set_xlabel(told["columns"][0])
-    axes.set_ylabel(told["columns"][1] if len(told["columns"]) > 1 else "")
+    # A name may hold a dollar sign.
+    axes.set_xlabel(told["columns"][0], parse_math=False)
+    axes.set_ylabel(told["columns"][1] if len(told["columns"]) > 1 else "", parse_math=False)
     axes.set_title(
         f"{name}: {told['subscriptions']:,} subscriptions on {told['channels']:,} channels, "
         f"{told['shared']:,} shared (filled); grey: a channel of its own",
         fontsize=10,
+        parse_math=False,
     )
     figure.savefig(path, dpi=150)
 

@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict, dataclass
 
 import typer
-from rich.console import Console
 
 from tolerant.cli.figures import table_figures
 from tolerant.cli.reporting import CommandError
+from tolerant.cli.text import Screen, shown
 from tolerant.client import kept_share, standing
 from tolerant.sql import CreateQuery, StatementError, home_of, parse
 from tolerant.sql.lookups import lookup_table
@@ -145,8 +145,8 @@ def spread_of(select: BandJoinSelect | EqualityJoinSelect | KeepJoinSelect) -> S
     return Spread(shards, "subscriptions", (all_of_them, all_of_them), ranged)
 
 
-def _show_spread(console: Console, found: JoinExplanation, spread: Spread) -> None:
-    one, other = found.tables
+def _show_spread(console: Screen, found: JoinExplanation, spread: Spread) -> None:
+    one, other = map(shown, found.tables)
     if spread.by == "values":
         console.print(f"{spread.shards} shards have the rows of both tables by what they are joined on.")
         return
@@ -165,13 +165,13 @@ def _show_spread(console: Console, found: JoinExplanation, spread: Spread) -> No
 
 
 def _show(found: JoinExplanation) -> None:
-    console = Console()
+    console = Screen()
     if found.spread is not None:
         _show_spread(console, found, found.spread)
-    one, other = found.tables
+    one, other = map(shown, found.tables)
     if found.keep is None:
         begun = "keeps" if found.started else "would keep"
-        console.print(f"[bold]{found.query}[/bold] {begun} every row of {one} and every row of {other}.")
+        console.print(f"[bold]{shown(found.query)}[/bold] {begun} every row of {one} and every row of {other}.")
         console.print("Where a table only grows, so does this state, without bound.")
         if found.kept is not None:
             console.print(f"There are {found.kept:,} rows now.")
@@ -180,7 +180,7 @@ def _show(found: JoinExplanation) -> None:
     if found.looked_up is not None:
         _show_looked_up(console, found, found.looked_up)
         return
-    console.print(f"[bold]{found.query}[/bold] keeps at most {found.keep:,} rows of {one} and {other} together.")
+    console.print(f"[bold]{shown(found.query)}[/bold] keeps at most {found.keep:,} rows of {one} and {other} together.")
     if found.kept is not None:
         console.print(f"There are {found.kept:,} rows now.")
     if found.found is not None and found.share is not None and found.error is not None:
@@ -190,11 +190,11 @@ def _show(found: JoinExplanation) -> None:
         )
 
 
-def _show_looked_up(console: Console, found: JoinExplanation, table: str) -> None:
-    (other,) = (one for one in found.tables if one != table)
+def _show_looked_up(console: Screen, found: JoinExplanation, table: str) -> None:
+    (other,) = (shown(one) for one in found.tables if one != table)
     console.print(
-        f"[bold]{found.query}[/bold] looks each row of {other} up in {table}, of which it keeps at most {found.keep:,}"
-        " rows. All results are found; a row that is not kept is fetched."
+        f"[bold]{shown(found.query)}[/bold] looks each row of {other} up in {shown(table)}, of which it keeps at most"
+        f" {found.keep:,} rows. All results are found; a row that is not kept is fetched."
     )
     if found.kept is not None:
         console.print(f"There are {found.kept:,} rows now.")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
+from tolerant.cli.text import Screen
 from tolerant.transport import Log
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class NetworkExplanation:
         from tolerant.cli.plan import show_plan
 
         for one in self.groups:
-            show_plan(Console(), one)
+            show_plan(Screen(), one)
 
 
 def explain_network(log: Log, name: str) -> NetworkExplanation:

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 import pyarrow as pa
-from rich.console import Console
 from rich.table import Table
 
 from tolerant.cli.figures import StreamFigures
+from tolerant.cli.text import Screen, shown
 from tolerant.sql import AggregateSelect
 from tolerant.sql.membership import Keys, members
 from tolerant.streams import SECOND, Stream
@@ -97,23 +97,23 @@ def _asked(stream: Stream, select: AggregateSelect, pulled: pa.RecordBatch | Non
 def show_polled(found: PolledExplanation) -> None:
     """The explanation for a person."""
     delivered = "not known yet" if found.delivered is None else f"{found.delivered:.4f} so far"
-    title = f"{found.query}: WITHIN {found.within:g} FIDELITY {found.fidelity:g}, {delivered}"
+    title = f"{shown(found.query)}: WITHIN {found.within:g} FIDELITY {found.fidelity:g}, {delivered}"
     table = Table(
         "item", "group", "weight", "pulls/s", "value", "age", "change a tick", "burden", "trouble", title=title
     )
     for one in found.items[:SHOWN]:
         table.add_row(
-            one.item + (" (stale)" if one.stale else ""),
-            one.group or "all",
+            shown(one.item) + (" (stale)" if one.stale else ""),
+            shown(one.group or "all"),
             f"{one.weight:g}",
             f"{one.updates_per_second:.3f}",
             "–" if one.value is None else f"{one.value:,.6g}",
             "–" if one.age is None else f"{one.age:.0f} s",
             f"{one.change:.4g}",
             f"{one.burden:.1%}",
-            f"{one.failures} failed: {one.reason}" if one.failures else "",
+            f"{one.failures} failed: {shown(one.reason)}" if one.failures else "",
         )
-    console = Console()
+    console = Screen()
     console.print(table)
     if len(found.items) > SHOWN:
         console.print(f"… {len(found.items) - SHOWN:,} more")

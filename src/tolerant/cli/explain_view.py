@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from tolerant.cli.reporting import CommandError
+from tolerant.cli.text import Screen, shown
 from tolerant.client import standing
 from tolerant.sql import Catalogue, home_of
 from tolerant.sql.statements import ViewSelect
 from tolerant.transport import Log
+from tolerant.transport.records import read_json
 
 Figures = dict[str, Any]
 """What the pipeline said of a view; see `spark.views.pipeline`."""
@@ -38,7 +38,7 @@ def view_figures(log: Log, home: str, name: str) -> Figures | None:
     found = log.latest(f"status.{home}", f"view/{name}")
     if found is None:
         return None
-    figures: Figures = json.loads(found.body)
+    figures: Figures | None = read_json(found.body, f"what is known of the view {name}")
     return figures
 
 
@@ -50,27 +50,32 @@ def views_of(catalogue: Catalogue, home: str) -> list[str]:
 
 def view_line(figures: Figures) -> str:
     """How a view is, in a line."""
-    pending = ", ".join(f"{table['pending']:,} of {table['table']}" for table in figures["tables"])
+    pending = ", ".join(f"{table['pending']:,} of {shown(table['table'])}" for table in figures["tables"])
     told = (
         f"{figures['groups']:,} groups; pending {pending}: {figures['work']:.2f} s of {figures['within']:g} s promised;"
         f" {figures['pushes']:,} pushes, {figures['refreshes']:,} refreshes, {figures['misses']:,} of them late"
     )
+    if figures["refreshes"] or figures["notices"]:
+        told += f", the slowest took {figures['slowest']:.2f} s"
     if figures.get("when"):
         told += f"; its condition became true {figures['notices']:,} times"
-    grown = [table["table"] for table in figures["tables"] if table["outgrown"]]
+    if figures["needs"] is None or figures["needs"] > figures["within"]:
+        least = "no time" if figures["needs"] is None else f"less than {figures['needs']:.2f} s"
+        told += f"; [red]{least} can be promised for all of {figures['shared_by']:,} views at once any more[/red]"
+    grown = [shown(table["table"]) for table in figures["tables"] if table["outgrown"]]
     return told + (f"; [red]pushing {', '.join(grown)} has come to take longer than is promised[/red]" if grown else "")
 
 
 def show_view(figures: Figures) -> None:
     """For a person."""
-    console = Console()
+    console = Screen()
     table = Table(
-        "table", "pending", "setup", "a row", "takes now", title=f"{figures['view']}: {figures['within']:g} s"
+        "table", "pending", "setup", "a row", "takes now", title=f"{shown(figures['view'])}: {figures['within']:g} s"
     )
     for one in figures["tables"]:
         takes = one["setup"] + one["slope"] * one["pending"] if one["pending"] else 0.0
         table.add_row(
-            one["table"] + (" (outgrown)" if one["outgrown"] else ""),
+            shown(one["table"]) + (" (outgrown)" if one["outgrown"] else ""),
             f"{one['pending']:,}",
             f"{one['setup']:.3f} s",
             f"{1000 * one['slope']:.3g} ms",
@@ -78,11 +83,11 @@ def show_view(figures: Figures) -> None:
         )
     console.print(table)
     console.print(
-        f"Pending work is kept within {figures['limit']:.2f} s ({figures['working_limit']:.2f} s for now)"
-        + (", a tick early: the promise holds also while a push runs." if figures["lead"] else ".")
-        + ("" if figures["lead"] else " Who asks while a push runs waits for that as well.")
+        f"A refresh may take {figures['limit']:.2f} s, of which pushing {figures['working_limit']:.2f} s for now, so"
+        f" that all {figures['shared_by']:,} views of this process can be asked for at once while something that takes"
+        f" {figures['piece']:.2f} s is under way; with few changes it takes {figures['floor']:.2f} s."
     )
     if figures.get("when"):
         state = "holds" if figures["holds"] else "does not hold"
-        console.print(f"Brought up to date when {figures['when']}, which {state} as of the last push.")
+        console.print(f"Brought up to date when {shown(figures['when'])}, which {state} as of the last push.")
     console.print(view_line(figures))

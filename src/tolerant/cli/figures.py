@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 from tolerant.client import standing
 from tolerant.filters.view import FACTORS
 from tolerant.sql import AggregateSelect
+from tolerant.sql.durations import duration_text
 from tolerant.sql.homes import is_growing, is_of_views, shards_of
 from tolerant.sql.membership import Keys, members
 from tolerant.sql.naming import named_items
 from tolerant.streams import SECOND
 from tolerant.transport import Log, rows
+from tolerant.transport.records import read_json, records_of, skipping
 
 MESSAGES = {
-    "updates": "update", "grants": "grants", "acks": "ack", "hellos": "hello", "beats": "beat", "gone": "gone",
-    "forms": "forms", "wishes": "wish",
+    "updates": "update", "grants": "grants", "acks": "ack", "hellos": "hello", "heartbeats": "beat", "removals": "gone",
+    "sum_offers": "forms", "sum_requests": "wish",
 }  # fmt: skip
 """The kinds of rows on the wire that count as messages, and what the summaries call them."""
 
@@ -82,14 +84,49 @@ class StreamFigures:
         return {kind: self.total(counted) for kind, counted in MESSAGES.items()}
 
     @property
+    def saved(self) -> float | None:
+        """The share of messages saved so far, over the items that queries need: all that were sent against a reading
+        per item and tick. None before the first period, and where the pipeline does not count readings.
+        """
+        readings = self.total("readings")
+        return max(0.0, 1 - sum(self.messages.values()) / readings) if readings else None
+
+    @property
+    def late_sources(self) -> dict[str, tuple[int, int]]:
+        """By source: late rows so far, and the longest delay of one in microseconds; most rows first."""
+        sources: dict[str, tuple[int, int]] = {}
+        for summary in self.summaries:
+            for name, (count, longest) in summary.get("late_sources", {}).items():
+                before = sources.get(name, (0, 0))
+                sources[name] = (before[0] + count, max(before[1], longest))
+        return dict(sorted(sources.items(), key=lambda source: -source[1][0]))
+
+    @property
     def horizon(self) -> int | None:
         """The event time that every shard has reached, microseconds."""
         return min((s["horizon"] for s in self.summaries if s["horizon"] is not None), default=None)
 
 
 @dataclass(frozen=True)
+class Rate:
+    """What rates are shown per: a unit of so many seconds."""
+
+    seconds: float
+    unit: str
+
+
+def rate_of(tick: int) -> Rate:
+    """Per second, or per tick where a tick is longer: an item sends at most one update in it.
+
+    >>> rate_of(SECOND), rate_of(300 * SECOND)
+    (Rate(seconds=1.0, unit='second'), Rate(seconds=300.0, unit='tick (5 min)'))
+    """
+    return Rate(1.0, "second") if tick <= SECOND else Rate(tick / SECOND, f"tick ({duration_text(tick)})")
+
+
+@dataclass(frozen=True)
 class Messages:
-    """Updates a second that some items send now, and that they would send if every reading were sent."""
+    """Updates per second that some items send now, and that they would send if every reading were sent."""
 
     items: int
     per_second: float
@@ -103,20 +140,26 @@ class Messages:
 
     def text(self) -> str:
         """The figures in a sentence."""
+        rate = rate_of(round(self.items * SECOND / self.unfiltered) if self.unfiltered else SECOND)
         return (
-            f"{self.per_second:,.2f} {self.what} a second from {self.items:,} items; "
-            f"every reading {'pulled' if self.what == 'pulls' else 'sent'} would be {self.unfiltered:,.0f}: "
-            f"{self.saved:.1%} saved"
+            f"{self.per_second * rate.seconds:,.2f} {self.what} per {rate.unit} from {self.items:,} items; "
+            f"every reading {'pulled' if self.what == 'pulls' else 'sent'} would be "
+            f"{self.unfiltered * rate.seconds:,.4g}: {self.saved:.1%} saved"
         )
 
 
 def stream_figures(log: Log, stream: str) -> StreamFigures | None:
     """What the pipeline of this stream last said about itself; None: nothing yet."""
     bodies: dict[str, bytes] = {}
-    for entry in log.read(f"status.{stream}"):
-        for row in rows.unpack(entry.payload).to_pylist():
-            bodies[row["key"]] = row["body"]
-    held = {key: body for key, body in bodies.items() if body is not None}
+    for key, _, body in records_of(log, f"status.{stream}"):
+        if body is not None:
+            bodies[key] = body
+    with skipping(f"the status of {stream}"):
+        return _stream_figures(stream, bodies)
+    return None
+
+
+def _stream_figures(stream: str, held: Mapping[str, bytes]) -> StreamFigures | None:
     summaries = tuple(json.loads(body) for key, body in sorted(held.items()) if key.startswith("summary/"))
     if not summaries:
         return None
@@ -130,7 +173,8 @@ def table_figures(log: Log, table: str) -> dict[str, Any] | None:
     """
     spread = not is_of_views(table) and not is_growing(table)
     said = [log.latest(f"status.{table}", f"summary/{k}") for k in range(shards_of(table) if spread else 1)]
-    bodies = [json.loads(one.body) for one in said if one is not None]
+    held = [read_json(one.body, f"the status of {table}") for one in said if one is not None]
+    bodies = [body for body in held if isinstance(body, dict)]
     if not bodies:
         return None
     whole: dict[str, Any] = bodies[0]

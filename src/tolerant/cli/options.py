@@ -22,16 +22,20 @@ ForSeconds = Annotated[
 
 
 def any_log(uri: str) -> PipelineLog:
-    """The log at this URI, made if it is not there yet."""
-    try:
-        return open_log(uri)
-    except ValueError as error:
-        wrong_call(str(error))
+    """The log at this URI, made if it is not there yet: what `tolerant run` begins with."""
+    return _opened(uri, create=True)
 
 
 def existing_log(uri: str) -> PipelineLog:
-    """The log at this URI; commands that only read do not make one."""
+    """The log at this URI; no command but `tolerant run` makes one."""
     path = uri.removeprefix("sqlite:///")
     if path != uri and not Path(path).exists():
         raise CommandError(f"there is no log at {uri}; `tolerant run FILE` makes one, --log names another")
-    return any_log(uri)
+    return _opened(uri, create=False)
+
+
+def _opened(uri: str, create: bool) -> PipelineLog:
+    try:
+        return open_log(uri, create)
+    except ValueError as error:
+        wrong_call(str(error))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.planned import Planned, planned, total
+from tolerant.cli.text import Screen, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,18 +40,18 @@ def plan(
         typer.echo(json.dumps([one.record() for one in groups]))
     else:
         for one in groups:
-            show_plan(Console(), one)
+            show_plan(Screen(), one)
     if picture is not None or not as_json:
         file = picture or Path(f"{query}.plan.png")
         draw(groups, file)
-        Console(stderr=True).print(f"Drawn in {file}.")
+        Screen(stderr=True).print(f"Drawn in {shown(file)}.")
 
 
-def show_plan(console: Console, one: Planned) -> None:
+def show_plan(console: Screen, one: Planned) -> None:
     """A group's plan as a table."""
-    name = one.query.name.partition("\x00")[0] + (f" {one.group}" if one.group else "")
+    name = shown(one.query.name.partition("\x00")[0] + (f" {one.group}" if one.group else ""))
     if one.plan is None:
-        console.print(f"[bold]{name}[/bold]: WITHIN {one.query.within:g} cannot be planned: {one.refused}")
+        console.print(f"[bold]{name}[/bold]: WITHIN {one.query.within:g} cannot be planned: {shown(one.refused)}")
         return
     table = Table(
         "aggregator", "items", "within", "copies alone", "sent after", "refreshes/h", "cancels",
@@ -60,8 +60,8 @@ def show_plan(console: Console, one: Planned) -> None:
     told, apart = one.explained(), one.explained_naive()
     for part in told:
         table.add_row(
-            part.aggregator,
-            ", ".join(part.items),
+            shown(part.aggregator),
+            shown(", ".join(part.items)),
             f"{part.bound:.4g}",
             f"{part.floor:.4g}",
             f"{part.push:.4g}",
@@ -109,11 +109,15 @@ def _draw(panel: Axes, told: tuple[Explanation, ...], title: str) -> None:
     rows = range(len(told))
     panel.barh(rows, [one.bound for one in told], color="#9ecae1", label="within")
     panel.barh(rows, [one.floor for one in told], color="#3182bd", label="its copies alone")
-    panel.set_yticks(list(rows), [f"{one.aggregator}: {_short(one.items)}" for one in told], fontsize=8)
+    panel.set_yticks(
+        list(rows), [f"{one.aggregator}: {_short(one.items)}" for one in told], fontsize=8, parse_math=False
+    )
     for row, one in enumerate(told):
         panel.text(one.bound, row, f" {_rate(one.refreshes)}/h", va="center", fontsize=8)
     hourly = total(told)
-    panel.set_title(title if hourly is None else f"{title}, about {hourly:.3g} refreshes an hour", fontsize=9)
+    panel.set_title(
+        title if hourly is None else f"{title}, about {hourly:.3g} refreshes an hour", fontsize=9, parse_math=False
+    )
     panel.margins(x=0.25)
     panel.invert_yaxis()
     if told:

@@ -16,8 +16,10 @@ from tolerant.queries import Aggregate
 from tolerant.sql import AggregateSelect
 from tolerant.sql.membership import query_and_group
 from tolerant.sql.networks import network_of
+from tolerant.sql.refusals import no_such
 from tolerant.streams import SECOND, Stream
-from tolerant.transport import Log, rows
+from tolerant.transport import Log
+from tolerant.transport.records import records_of, skipping
 
 
 @dataclass(frozen=True)
@@ -82,27 +84,27 @@ def planned(log: Log, name: str) -> tuple[Stream, list[Planned]]:
     catalogue = standing(log)
     query = catalogue.queries.get(name)
     if query is None:
-        raise CommandError(f"there is no query {name}; there are: {', '.join(sorted(catalogue.queries)) or 'none'}")
+        raise CommandError(no_such("query", name, catalogue.queries))
     if not isinstance(query.select, AggregateSelect) or not catalogue.streams[query.select.stream].networked:
         raise CommandError(f"query {name} has no plan: its stream was created without FROM 'network.toml'")
     stream = catalogue.streams[query.select.stream]
     network = network_of(stream)
     bodies = dict(_bodies(log, stream.name))
-    found = [
-        _planned(json.loads(body), network, _dynamics(bodies.get("dynamics/0"), network), stream)
-        for key, body in bodies.items()
-        if key.startswith("plan/") and json.loads(key.removeprefix("plan/"))[0] == name
-    ]
+    found = []
+    for key, body in bodies.items():
+        with skipping("a plan", key):
+            if key.startswith("plan/") and json.loads(key.removeprefix("plan/"))[0] == name:
+                dynamics = _dynamics(bodies.get("dynamics/0"), network)
+                found.append(_planned(json.loads(body), network, dynamics, stream))
     if not found:
         raise CommandError(f"no pipeline has planned {name} yet; is `tolerant run` running?")
     return stream, sorted(found, key=lambda one: one.group)
 
 
 def _bodies(log: Log, stream: str) -> Iterator[tuple[str, bytes]]:
-    for entry in log.read(f"status.{stream}"):
-        for row in rows.unpack(entry.payload).to_pylist():
-            if row["body"] is not None:
-                yield row["key"], row["body"]
+    for key, _, body in records_of(log, f"status.{stream}"):
+        if body is not None:
+            yield key, body
 
 
 def _dynamics(body: bytes | None, network: Network) -> Dynamics:

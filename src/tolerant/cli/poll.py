@@ -7,10 +7,10 @@ import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
+from tolerant.cli.text import Screen, shown
 from tolerant.client import standing
 from tolerant.transport import Log
 
@@ -47,15 +47,15 @@ def poll(
     finally:
         with_log.close()
     counts = poller.counts
-    Console(stderr=True).print(f"{counts.requests:,} requests, {counts.pulls:,} values, {counts.failed:,} failed.")
+    Screen(stderr=True).print(f"{counts.requests:,} requests, {counts.pulls:,} values, {counts.failed:,} failed.")
 
 
 async def _run(poller: StreamPoller, seconds: float | None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, poller.stop)
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     await poller.run(
-        seconds, lambda items: console.print(f"Polling {items:,} items of {poller.stream.name}. Ctrl-C ends.")
+        seconds, lambda items: console.print(f"Polling {items:,} items of {shown(poller.stream.name)}. Ctrl-C ends.")
     )
 
 

@@ -6,12 +6,12 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError
 from tolerant.cli.sql import TIMEOUT
+from tolerant.cli.text import Screen, shown
 from tolerant.client import Client, NotAnswered, Refreshed
 
 SHOWN = 40
@@ -45,20 +45,23 @@ def _record(view: str, found: Refreshed) -> dict[str, object]:
         "seconds": found.seconds,
         "within": found.within,
         "took": found.took,
+        "waited": found.waited,
         "kept": found.kept,
+        "late": found.late,
         "changes": found.changes,
         "rows": list(found.view.rows),
     }
 
 
 def _show(view: str, found: Refreshed) -> None:
-    console = Console()
-    table = Table(*found.view.columns, title=view)
+    console = Screen()
+    table = Table(*map(shown, found.view.columns), title=shown(view))
     for row in found.view.rows[:SHOWN]:
-        table.add_row(*("NULL" if value is None else str(value) for value in row.values()))
+        table.add_row(*("NULL" if value is None else shown(value) for value in row.values()))
     if len(found.view.rows) > SHOWN:
         table.add_row(*([f"… {len(found.view.rows) - SHOWN:,} more"] + [""] * (len(found.view.columns) - 1)))
     console.print(table)
-    pushed = ", ".join(f"{rows:,} changes of {name}" for name, rows in found.changes.items() if rows) or "no changes"
-    kept = "in time" if found.kept else "[red]late[/red]"
-    console.print(f"{pushed}; {found.seconds:.2f} s of {found.within:g} s promised, {kept}")
+    pushed = ", ".join(f"{rows:,} changes of {shown(name)}" for name, rows in found.changes.items() if rows)
+    kept = "in time" if found.kept else f"[red]late by {found.late:.2f} s[/red]"
+    worked = f"{max(0.0, found.took - found.waited):.2f} s of work after {max(0.0, found.waited):.2f} s of waiting"
+    console.print(f"{pushed or 'no changes'}; {found.seconds:.2f} s of {found.within:g} s promised, {kept} ({worked})")

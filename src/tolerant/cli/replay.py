@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 
-from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, any_log
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
+from tolerant.cli.text import Screen, shown, visible
+from tolerant.client import standing
+from tolerant.sql.durations import duration_text
+from tolerant.streams import Stream
+from tolerant.traces import spacing
+
+PATIENT = 2.0
+"""Seconds that a pipeline may stand still before that is said."""
 
 
 def replay(
@@ -32,10 +40,14 @@ def replay(
     if not file.is_file():
         wrong_call(f"there is no file {file}")
     pace = _speed(speed)
-    with_log = any_log(log)
+    with_log = existing_log(log)
+    console = Screen(stderr=True)
     try:
-        with Progress(console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task(f"Replaying {file.name}", total=None)
+        definition = standing(with_log).streams.get(stream)
+        if definition is not None:
+            console.print(shown(assumed_tick(file, definition, pace)))
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task(f"Replaying {shown(file.name)}", total=None)
             done = play(
                 file,
                 stream,
@@ -43,7 +55,10 @@ def replay(
                 pace,
                 seconds,
                 name=name,
-                each=lambda tick, ticks: progress.update(task, completed=tick, total=ticks),
+                each=lambda tick, ticks: progress.update(
+                    task, completed=tick, total=ticks, description=f"Replaying {shown(file.name)}"
+                ),
+                waiting=_announced(console, lambda text: progress.update(task, description=text)),
             )
     except ValueError as error:
         wrong_call(str(error))
@@ -55,7 +70,38 @@ def replay(
         typer.echo(json.dumps(vars(done)))
     else:
         lost = "" if done.followed else "; no pipeline followed"
-        typer.echo(f"{done.ticks:,} ticks, {done.values:,} values offered to {stream}{lost}")
+        typer.echo(visible(f"{done.ticks:,} ticks, {done.values:,} values offered to {stream}{lost}"))
+
+
+def assumed_tick(file: Path, stream: Stream, speed: float | Literal["max"]) -> str:
+    """Which tick of the stream a row of the file is taken for, against the file's own spacing."""
+    tick = duration_text(stream.options.tick)
+    own = spacing(file)
+    if own is None:
+        known = f"each tick of {file.name} is taken for one of {stream.name}, {tick} (the file has no timestamps)"
+    elif own == stream.options.tick:
+        known = f"each tick of {file.name} is one of {stream.name}, {tick}"
+    else:
+        known = (
+            f"each tick of {file.name} is taken for one of {stream.name}, {tick}, though they are {duration_text(own)} "
+            f"apart; CREATE STREAM … WITH (tick = '{duration_text(own)}') would keep the file's own time"
+        )
+    return known if speed in ("max", 1) else f"{known}, offered {speed:g} times as fast"
+
+
+def _announced(console: Screen, show: Callable[[str], None]) -> Callable[[float], None]:
+    """Shows that the pipeline is waited for; the first time in a line that stays."""
+    lines: list[str] = []
+
+    def waiting(seconds: float) -> None:
+        if seconds < PATIENT:
+            return
+        if not lines:
+            lines.append("Waiting for the pipeline; is `tolerant run --clock log` running? It may be starting.")
+            console.print(lines[0])
+        show(f"Waiting for the pipeline, {seconds:.0f} s")
+
+    return waiting
 
 
 def _speed(text: str) -> float | Literal["max"]:

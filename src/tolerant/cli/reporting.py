@@ -8,6 +8,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
 
+from tolerant.cli.text import visible
 from tolerant.sql import StatementError
 from tolerant.transport import LogError
 
@@ -51,5 +52,5 @@ def reported(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def _leave(message: str, code: int) -> NoReturn:
-    typer.echo(f"tolerant: {message}", err=True)
+    typer.echo(visible(f"tolerant: {message}"), err=True)
     raise typer.Exit(code) from None

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from tolerant.cli.options import Json
 from tolerant.cli.reporting import FAILED, wrong_call
+from tolerant.cli.text import Screen
 
 
 def reproduce(
@@ -32,7 +32,7 @@ def reproduce(
         wrong_call(f"no experiment is called {name!r}; there are: {', '.join(names())}")
     from tolerant.spark.session import session
 
-    console = Console(stderr=True)
+    console = Screen(stderr=True)
     with console.status("Starting Spark"):
         spark = session(master, app=f"reproduce {name}")
     try:

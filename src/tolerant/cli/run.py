@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -10,14 +11,17 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, any_log
 from tolerant.cli.reporting import WRONG_CALL, CommandError, wrong_call
 from tolerant.cli.sending import submit
-from tolerant.client import missing, read, standing, subscribed
-from tolerant.sql import StatementError
+from tolerant.cli.text import Screen, shown
+from tolerant.client import Comparison, compare, standing, subscribed
+from tolerant.sql import LocalStatement, Show, Statement, StatementError, parse_many
+from tolerant.sql.render import number as number_text
 from tolerant.transport import PipelineLog
+from tolerant.transport.files import private_umask
+from tolerant.transport.versions import sqlite_warning
 
 
 class Clock(StrEnum):
@@ -41,32 +45,42 @@ def run(
     clock: Annotated[
         Clock, typer.Option(help="wall: time is what this machine's clock says; log: what a replay in trace time says.")
     ] = Clock.WALL,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Go on with pipelines that another process runs; that process ends.")
+    ] = False,
+    apply: Annotated[
+        bool,
+        typer.Option("--apply", help="Bring the log to the file: alter tolerances back, replace queries that differ."),
+    ] = False,
 ) -> None:
     """Start the pipelines for a file of statements; those that the log holds already change nothing. Ctrl-C ends."""
     interval = _trigger(trigger)
     with_log = any_log(log)
     try:
-        _register(with_log, file)
-        _serve(with_log, checkpoint or _beside(log), master, interval, clock, seconds)
+        _register(with_log, file, apply)
+        with private_umask():
+            _serve(with_log, checkpoint or _beside(log), master, interval, clock, seconds, take_over)
     finally:
         with_log.close()
 
 
-def _register(log: PipelineLog, file: Path) -> None:
-    """Append those statements of the file that the log does not hold."""
+def _register(log: PipelineLog, file: Path, apply: bool = False) -> None:
+    """Append those statements of the file that the log does not hold, and say where the two differ."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         wrong_call(f"{file} cannot be read: {error}")
     try:
-        fresh = missing(log, read(log, text), file.parent)
+        _refuse_changes(parse_many(text))
+        comparison = compare(log, text, file.parent, apply)
     except StatementError as error:
         place = f"{file}:{error.line}:{error.column}: " if error.line is not None else f"{file}: "
         hint = f"hint: {error.hint}" if error.hint else ""
         told = "\n".join(part for part in (place + error.reason, error.excerpt, hint) if part)
         raise CommandError(told, WRONG_CALL) from error
+    _report(file, comparison)
     held = subscribed(log)
-    for statement in fresh:
+    for statement in comparison.to_send:
         if statement not in held:
             submit(log, statement, file.parent)
     catalogue = standing(log)
@@ -74,26 +88,80 @@ def _register(log: PipelineLog, file: Path) -> None:
         wrong_call(f"there is nothing to run: neither {file} nor the log has a CREATE STREAM or a query over a table")
 
 
-def _serve(log: PipelineLog, folder: Path, master: str, trigger: str, clock: Clock, seconds: float | None) -> None:
+def _refuse_changes(statements: list[Statement]) -> None:
+    """Raise StatementError at an INSERT, DELETE or SELECT: the file is run again at every start."""
+    for statement in statements:
+        if isinstance(statement, LocalStatement) and not isinstance(statement, Show):
+            raise StatementError(
+                f"{statement.kind.upper()} is not for a file that is run again at every start",
+                expected="CREATE, ALTER, DROP, SUBSCRIBE or UNSUBSCRIBE",
+                found=statement.kind.upper(),
+                hint="say it once with `tolerant sql`; a table begins with the rows of a file: CREATE TABLE … FROM",
+                line=statement.line,
+                column=statement.column,
+            )
+
+
+def _report(file: Path, comparison: Comparison) -> None:
+    """Say which tolerances have been altered since the file was written."""
+    for difference in comparison.altered:
+        wanted, held = map(number_text, difference.tolerances or ())
+        typer.echo(
+            f"query {difference.wanted.about}: {file} says WITHIN {wanted}, the log WITHIN {held} since an ALTER; "
+            f"going on with WITHIN {held} (--apply alters it to WITHIN {wanted})",
+            err=True,
+        )
+
+
+def _serve(
+    log: PipelineLog,
+    folder: Path,
+    master: str,
+    trigger: str,
+    clock: Clock,
+    seconds: float | None,
+    take_over: bool,
+) -> None:
     from tolerant.spark.java import JavaNotFound
+    from tolerant.spark.occupancy import PipelineRuns
     from tolerant.spark.runner import PipelineFailed, Runner
 
-    console = Console(stderr=True)
-    runner = Runner(log, folder, master=master, trigger=trigger, clock="wall" if clock is Clock.WALL else "log")
-    signals = _Signals(runner.stop)
+    console = Screen(stderr=True)
+    if warning := sqlite_warning():
+        console.print(shown(warning))
+    begun = time.monotonic()
+
+    def tell(text: str) -> None:
+        signals.hold()  # Spark has taken Ctrl-C for itself if it has just started
+        console.print(f"{time.monotonic() - begun:5.1f} s  {text}", markup=False, highlight=False)
+
+    runner = Runner(
+        log,
+        folder,
+        master=master,
+        trigger=trigger,
+        clock="wall" if clock is Clock.WALL else "log",
+        take_over=take_over,
+        tell=tell,
+    )
+
+    def stop() -> None:
+        runner.stop()
+        console.print("Ending: the batch under way is finished first, for up to 30 s. Again: ends at once.")
+
+    signals = _Signals(stop)
     signals.hold()
     try:
-        with console.status("Starting Spark") as status:
+        with console.status("Starting") as status:
 
             def ready(streams: list[str]) -> None:
-                signals.hold()
-                console.print(f"Running {', '.join(streams)} on {log.uri}, checkpoints in {folder}. Ctrl-C ends.")
+                tell(f"Running {', '.join(streams)} on {log.uri}, checkpoints in {folder}. Ctrl-C ends.")
                 status.update("Running")
 
             with runner:
                 runner.run(seconds, ready)
                 status.update("Finishing the batch under way")
-    except (PipelineFailed, JavaNotFound) as error:
+    except (PipelineFailed, PipelineRuns, JavaNotFound) as error:
         raise CommandError(str(error)) from error
     finally:
         signals.release()
@@ -113,11 +181,12 @@ class _Signals:
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
+        self._caught = False
         self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def hold(self) -> None:
         """Take the signals; again after Spark has started, which takes Ctrl-C for itself."""
-        for number in self._before:
+        for number in self._before if not self._caught else ():
             signal.signal(number, self._handle)
 
     def release(self) -> None:
@@ -126,6 +195,7 @@ class _Signals:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._caught = True
         self.release()
         self._stop()
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
 from tolerant.cli.reporting import CommandError
+from tolerant.cli.text import Screen, shown
 from tolerant.client import Sent, send, send_subscription, standing
 from tolerant.edge import Loaded, load_lookup, load_table
 from tolerant.sql import Catalogue, CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe, relations
@@ -62,9 +61,9 @@ def _is_needed(table: str, catalogue: Catalogue) -> bool:
 
 
 def _tell(done: str, refused: int, reasons: tuple[tuple[int, str], ...]) -> None:
-    console = Console(stderr=True)
-    console.print(done + (f", {refused:,} refused:" if refused else ""))
+    console = Screen(stderr=True)
+    console.print(shown(done) + (f", {refused:,} refused:" if refused else ""))
     for row, reason in reasons:
-        console.print(f"  row {row}: {reason}")
+        console.print(f"  row {row}: {shown(reason)}")
     if refused > len(reasons) > 0:
         console.print(f"  and {refused - len(reasons):,} more")

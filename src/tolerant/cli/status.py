@@ -3,33 +3,57 @@
 from __future__ import annotations
 
 import json
-import time
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from tolerant.cli.dead import DeadGroup, dead_groups, dead_letters
 from tolerant.cli.explain_view import view_figures, view_line, views_of
 from tolerant.cli.figures import (
     Messages,
     StreamFigures,
     messages,
     pull_figures,
+    query_messages,
     stream_figures,
     streams_with_figures,
     table_figures,
 )
+from tolerant.cli.moments import age, age_text, moment
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
+from tolerant.cli.text import Screen, shown
+from tolerant.cli.unsettled import unsettled_reason
 from tolerant.client import standing
-from tolerant.sql import home_of
+from tolerant.client.liveness import Outage, outage_text, pipeline_outage
+from tolerant.sql import Catalogue, home_of
 from tolerant.sql.homes import is_of_views, tables_of
 from tolerant.streams import SECOND, Stream
+from tolerant.transport import Log
+from tolerant.transport.common import wall_clock
+from tolerant.transport.heartbeats import latest_heartbeat
+from tolerant.transport.quarantine import quarantined
 
-REPLAYED = 24 * 3600 * SECOND
-"""A horizon further than this from the wall clock is one of trace time: no lag can be told from it."""
+SHOWN = 5
+"""Late sources and reasons of dead letters that are listed; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """What there is to say of a stream; `figures` is None before its pipeline has reported. `reasons`: by query, why it
+    is not settled.
+    """
+
+    name: str
+    stream: Stream | None
+    figures: StreamFigures | None
+    outage: Outage | None
+    answers_at: int | None
+    dead: list[DeadGroup]
+    queries: dict[str, Messages]
+    reasons: dict[str, str]
 
 
 def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
@@ -40,46 +64,95 @@ def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
         streams = catalogue.streams
         tables = {home_of(query.select) for query in catalogue.queries.values()} - set(streams)
         spoken = {name for name in streams_with_figures(with_log) if tables_of(name) == (name,)} - set(catalogue.tables)
-        found = {name: stream_figures(with_log, name) for name in sorted({*streams, *spoken})}
-        told = {name: table_figures(with_log, name) for name in sorted(tables)}
-        for name, table in told.items():
-            if table is not None and is_of_views(name):
-                table["views"] = {view: view_figures(with_log, name, view) for view in views_of(catalogue, name)}
+        reports = [stream_report(with_log, catalogue, name) for name in sorted({*streams, *spoken})]
+        told = {name: _table_report(with_log, catalogue, name) for name in sorted(tables)}
+        skipped = {name: quarantined(with_log, name) for name in (*told, *(report.name for report in reports))}
     finally:
         with_log.close()
     if as_json:
-        record = {name: _record(figures, streams.get(name)) for name, figures in found.items()}
-        typer.echo(json.dumps(record | {name: figures or {"running": False} for name, figures in told.items()}))
+        record: dict[str, dict[str, Any]] = {report.name: _record(report) for report in reports}
+        record |= {name: figures or {"running": False} for name, figures in told.items()}
+        for name, entries in skipped.items():
+            record[name]["quarantined"] = [
+                {"position": e.position, "topic": e.topic, "reason": e.reason} for e in entries
+            ]
+        typer.echo(json.dumps(record))
         return
-    if not found and not told:
+    if not reports and not told:
         typer.echo("There are no streams.")
         return
-    console = Console()
+    console = Screen()
     for name, table in told.items():
         _show_table(console, name, table)
-    for name, figures in found.items():
-        if figures is None:
-            console.print(f"[bold]{name}[/bold]: no pipeline has run it yet")
-        else:
-            _show(console, figures, streams.get(name))
+    for report in reports:
+        _show(console, report)
+    for name, entries in skipped.items():
+        for entry in entries:
+            text = f"{name}: QUARANTINED entry {entry.position} of {entry.topic}, skipped for ever: {entry.reason}"
+            console.print(text, markup=False, style="red")
 
 
-def _show_table(console: Console, name: str, figures: dict[str, Any] | None) -> None:
+def stream_report(log: Log, catalogue: Catalogue, name: str) -> StreamReport:
+    """Everything that `status` shows of a stream."""
+    figures, outage = stream_figures(log, name), pipeline_outage(log, name)
+    queries = [q.name for q in catalogue.queries.values() if home_of(q.select) == name]
+    spent = {query: query_messages(log, query) for query in queries} if figures else {}
+    unsettled = _unsettled(figures) if figures and outage is None else []
+    return StreamReport(
+        name=name,
+        stream=catalogue.streams.get(name),
+        figures=figures,
+        outage=outage,
+        answers_at=_answers_at(log, catalogue.streams.get(name), figures),
+        dead=dead_groups(dead_letters(log, name)),
+        queries={query: messages for query, messages in spent.items() if messages is not None},
+        reasons={query: reason for query in unsettled if (reason := unsettled_reason(log, query))},
+    )
+
+
+def _unsettled(figures: StreamFigures) -> list[str]:
+    queries = [item for summary in figures.summaries for item in summary["queries"].items()]
+    return list(dict.fromkeys(name for name, query in queries if query["stale"] or query["settling"]))
+
+
+def _answers_at(log: Log, stream: Stream | None, figures: StreamFigures | None) -> int | None:
+    """The event time that answers are of now: by the heartbeat, which is newer than the last report."""
+    reported = figures.horizon if figures else None
+    heartbeat = latest_heartbeat(log, figures.stream) if figures else None
+    if heartbeat is None or stream is None or reported is None or age(reported, wall_clock()) is None:
+        return reported
+    return max(reported, heartbeat.processed - stream.options.latency)
+
+
+def _table_report(log: Log, catalogue: Catalogue, name: str) -> dict[str, Any] | None:
+    figures = table_figures(log, name)
     if figures is None:
-        console.print(f"[bold]{name}[/bold]: no pipeline has run it yet")
+        return None
+    outage = pipeline_outage(log, name)
+    figures["outage"] = None if outage is None else asdict(outage)
+    if is_of_views(name):
+        figures["views"] = {view: view_figures(log, name, view) for view in views_of(catalogue, name)}
+    return figures
+
+
+def _show_table(console: Screen, name: str, figures: dict[str, Any] | None) -> None:
+    if figures is None:
+        console.print(f"[bold]{shown(name)}[/bold]: no pipeline has run it yet")
         return
     counts = [
         f"{figures.get(what, 0):,} {what}"
         for what in ("rows", "changes", "deliveries", "notices", "results", "late", "dead")
         if what in figures or what != "results"
     ]
-    console.print(f"[bold]{name}[/bold] (table): reached {_moment(figures['horizon'])}, {', '.join(counts)}")
+    outage = figures.get("outage")
+    state = f"[red]{outage_text(Outage(**outage))}[/red]" if outage else f"up to {moment(figures['horizon'])}"
+    console.print(f"[bold]{shown(name)}[/bold] (table): {state}, {', '.join(counts)}")
     for view, found in figures.get("views", {}).items():
-        console.print(f"  {view}: {view_line(found) if found else 'being worked out'}")
+        console.print(f"  {shown(view)}: {view_line(found) if found else 'being worked out'}")
     for query, count in figures["subscriptions"].items() if "views" not in figures else ():
         own = figures.get("figures", {}).get(query, {})
-        more = "".join(f", {_figure(value)} {what}" for what, value in own.items())
-        console.print(f"  {query}: {count:,} subscription{'s' if count != 1 else ''}{more}")
+        more = "".join(f", {_figure(value)} {shown(what)}" for what, value in own.items())
+        console.print(f"  {shown(query)}: {count:,} subscription{'s' if count != 1 else ''}{more}")
 
 
 def _figure(value: float) -> str:
@@ -87,28 +160,29 @@ def _figure(value: float) -> str:
     return f"{value:.1%}" if isinstance(value, float) else f"{value:,}"
 
 
-def lag(figures: StreamFigures, now: int) -> float | None:
-    """Seconds between the wall clock and the horizon; None in trace time, or before there is one."""
-    horizon = figures.horizon
-    if horizon is None or abs(now - horizon) > REPLAYED:
-        return None
-    return (now - horizon) / SECOND
-
-
-def _record(figures: StreamFigures | None, stream: Stream | None) -> dict[str, object]:
+def _record(report: StreamReport) -> dict[str, Any]:
+    figures = report.figures
+    outage = None if report.outage is None else asdict(report.outage)
     if figures is None:
-        return {"running": False}
-    rates = _rates(figures, stream)
+        return {"running": False, "outage": outage}
+    rates = _rates(figures, report.stream)
     return {
+        "outage": outage,
         "horizon": figures.horizon,
-        "lag": lag(figures, time.time_ns() // 1000),
+        "lag": age(report.answers_at, wall_clock()),
         "messages": {"total": sum(figures.messages.values()), **figures.messages},
         "bytes": figures.total("bytes"),
         "late": figures.total("late"),
+        "late_sources": {
+            name: {"rows": count, "longest_delay": delay} for name, (count, delay) in figures.late_sources.items()
+        },
         "dead": figures.total("dead"),
+        "dead_reasons": [asdict(group) for group in report.dead],
         "updates_per_second": rates.per_second,
         "unfiltered_per_second": rates.unfiltered,
         "saved": rates.saved,
+        "saved_so_far": figures.saved,
+        "queries": {name: {"saved": spent.saved} for name, spent in report.queries.items()},
         "shards": list(figures.summaries),
     }
 
@@ -117,70 +191,131 @@ def _rates(figures: StreamFigures, stream: Stream | None) -> Messages:
     tick = stream.options.tick if stream else SECOND
     if figures.pulled is not None:
         return pull_figures(figures.pulled, tick)
+    if stream is not None and stream.networked:
+        items = figures.total("items")
+        sent = sum(summary.get("updates_per_second", 0.0) for summary in figures.summaries)
+        return Messages(items, sent, items * SECOND / tick)
     return messages(figures.items, np.ones(len(figures.items), bool), figures.sums, tick)
 
 
-def _show(console: Console, figures: StreamFigures, stream: Stream | None) -> None:
-    behind = lag(figures, time.time_ns() // 1000)
-    reached = "–" if figures.horizon is None else _moment(figures.horizon)
-    told = f"lag {behind:.1f} s" if behind is not None else "trace time"
-    console.print(f"[bold]{figures.stream}[/bold]: reached {reached}, {told}")
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in figures.messages.items())
-    console.print(f"  {sum(figures.messages.values()):,} messages ({kinds}), {figures.total('bytes') / 1e6:,.2f} MB")
-    console.print(f"  now {_rates(figures, stream).text()}")
+def _show(console: Screen, report: StreamReport) -> None:
+    figures = report.figures
+    if figures is None:
+        state = "no pipeline has run it yet" if report.outage is None else outage_text(report.outage)
+        console.print(f"[bold]{shown(report.name)}[/bold]: {state}")
+        return
+    console.print(f"[bold]{shown(report.name)}[/bold]: {_currency(report)}")
+    kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in figures.messages.items() if count)
+    console.print(
+        f"  {sum(figures.messages.values()):,} messages so far"
+        f"{f' ({kinds})' if kinds else ''}, {figures.total('bytes') / 1e6:,.2f} MB"
+        + ("" if figures.saved is None else f"; {figures.saved:.1%} of the readings that queries need were not sent")
+    )
+    console.print(f"  now {_rates(figures, report.stream).text()}")
     if figures.pulled is not None:
         kinds = ", ".join(f"{figures.total(kind):,} {kind}" for kind in ("values", "unchanged", "failed"))
         console.print(f"  pulls: {kinds}")
+    _show_late(console, report)
+    _show_dead(console, report)
+    _show_conflicts(console, report)
+    _show_sources(console, report)
+    _show_queries(console, report)
+
+
+def _currency(report: StreamReport) -> str:
+    """Whether answers are current, and how old."""
+    if report.outage is not None:
+        return f"[red]{outage_text(report.outage)}[/red]; what follows was so then"
+    seconds = age(report.answers_at, wall_clock())
+    if seconds is None:
+        return f"answers up to {moment(report.answers_at)} (trace time)"
+    return f"answers are {age_text(report.answers_at, wall_clock())} old"
+
+
+def _show_late(console: Screen, report: StreamReport) -> None:
+    assert report.figures is not None
+    late = report.figures.total("late")
+    if not late:
+        console.print("  no late rows")
+        return
+    allowed = (report.stream.options.latency if report.stream else 0) / SECOND
     console.print(
-        f"  {figures.total('late'):,} late rows, {figures.total('dead'):,} dead (`tolerant dead {figures.stream}`)"
+        f"  {late:,} late rows, which came more than {allowed:g} s (`latency`) after their event time. Check the clock"
+        " and the network of their source, or allow more in WITH (latency = …):"
     )
-    _show_sources(console, figures)
-    _show_queries(console, figures)
+    sources = list(report.figures.late_sources.items())
+    for name, (count, delay) in sources[:SHOWN]:
+        console.print(f"    {shown(name)}: {count:,}, up to {delay / SECOND:.1f} s late")
+    if len(sources) > SHOWN:
+        console.print(f"    and {len(sources) - SHOWN:,} more sources")
 
 
-def _show_sources(console: Console, figures: StreamFigures) -> None:
-    table = Table("source", "items", "last heard", "epoch", "skew", "state")
-    for summary in figures.summaries:
+def _show_dead(console: Screen, report: StreamReport) -> None:
+    assert report.figures is not None
+    count = report.figures.total("dead")
+    if not count:
+        console.print("  no dead letters")
+        return
+    console.print(f"  {count:,} dead letters: rows that could not be used (`tolerant dead {shown(report.name)}`)")
+    for group in report.dead[:SHOWN]:
+        console.print(f"    {group.count:,} × {shown(group.example)}")
+    if len(report.dead) > SHOWN:
+        console.print(f"    and {len(report.dead) - SHOWN:,} more reasons")
+
+
+def _show_conflicts(console: Screen, report: StreamReport) -> None:
+    assert report.figures is not None
+    for summary in report.figures.summaries:
+        for conflict in summary.get("conflicts", ()):
+            console.print(
+                f"  conflict: item {conflict['item']!r} belongs to source {conflict['owner']!r} since "
+                f"{moment(conflict['since'])}, but {conflict['other']!r} sends it too",
+                markup=False,
+            )
+
+
+def _show_sources(console: Screen, report: StreamReport) -> None:
+    assert report.figures is not None
+    table = Table("source", "items", "last heard", "starts", "clock ahead", "state")
+    for summary in report.figures.summaries:
         for name, source in summary["sources"].items():
             table.add_row(
-                name,
+                shown(name),
                 f"{source['items']:,}",
-                _moment(source["heard"]),
+                moment(source["heard"]),
                 str(source["epoch"]),
                 f"{source['skew'] / SECOND:.1f} s",
-                "stale" if source["stale"] else "live",
+                "unknown" if report.outage else "silent" if source["stale"] else "live",
             )
     if table.row_count:
         console.print(table)
 
 
-def _show_queries(console: Console, figures: StreamFigures) -> None:
-    polled = figures.pulled is not None
-    lost = ("fidelity", "delivered") if polled else ("fidelity lost",)
-    table = Table("query", "within", "groups", "items", *lost, "state")
-    for summary in figures.summaries:
+def _show_queries(console: Screen, report: StreamReport) -> None:
+    assert report.figures is not None
+    polled = report.figures.pulled is not None
+    lost = ("fidelity", "delivered") if polled else ("time lost to late rows",)
+    table = Table("query", "within", "groups", "items", "saved", *lost, "state")
+    for summary in report.figures.summaries:
         for name, query in summary["queries"].items():
             flags = [f"{query[flag]} {flag}" for flag in ("stale", "settling") if query[flag]]
+            spent = report.queries.get(name)
             table.add_row(
-                name,
+                shown(name),
                 f"{query['within']:g}",
                 f"{query['groups']:,}",
                 f"{query['items']:,}",
+                "–" if spent is None else f"{spent.saved:.1%}",
                 *(_fidelity(query) if polled else (f"{query['late_us'] / SECOND:.2f} s",)),
-                ", ".join(flags) or "settled",
+                "not current" if report.outage else ", ".join(flags) or "settled",
             )
     if table.row_count:
         console.print(table)
+    for name, reason in report.reasons.items():
+        console.print(f"  {shown(name)}: {shown(reason)}")
 
 
 def _fidelity(query: dict[str, Any]) -> tuple[str, str]:
     """Asked for, and delivered so far by the worst group."""
     delivered = query["delivered"]
     return f"{query['fidelity']:.4g}", "–" if delivered is None else f"{delivered:.4f}"
-
-
-def _moment(at: int) -> str:
-    try:
-        return datetime.fromtimestamp(at / SECOND, UTC).isoformat(sep=" ", timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return "–"  # a source that was named and never heard

@@ -7,19 +7,21 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from tolerant.cli.figures import Messages, query_messages
+from tolerant.cli.moments import age_text
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.sql import TIMEOUT
+from tolerant.cli.text import Screen, shown
+from tolerant.cli.unsettled import unsettled_reason
 from tolerant.client import (
     AnswerChange,
     Client,
@@ -32,15 +34,18 @@ from tolerant.client import (
     standing,
 )
 from tolerant.client.hearing import can_be_heard
+from tolerant.client.liveness import OutageMonitor, outage_text
+from tolerant.client.statements import check_query
 from tolerant.queries import Answer
 from tolerant.sql import Subscribe, parse
 from tolerant.sql.statements import KeepJoinSelect
 from tolerant.streams import SECOND
 from tolerant.transport import Log
+from tolerant.transport.common import wall_clock
 from tolerant.transport.log import START
 
 FIELDS = ("query", "group", "at", "low", "value", "high", "stale", "settling")
-OF_POLLED = ("fidelity", "delivered")
+OF_POLLED = ("fidelity", "delivered", "learning")
 """Further fields of answers over polled streams."""
 REFRESH = 0.25
 """Seconds between two pictures on the terminal."""
@@ -66,6 +71,7 @@ def watch(
     if subscription is not None:
         _follow_table(reader, subscription, as_json, over)
         return
+    check_query(reader, query)
     answers = (change.answer for change in Client(reader).answers(query, START if from_start else None, stop=over))
     try:
         if as_json:
@@ -93,7 +99,7 @@ def table_query(log: Log, text: str) -> Subscribe | None:
 
 def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[[], bool]) -> None:
     """Rows as they come and go, or answers as they change, a line each."""
-    console = Console()
+    console = Screen()
     names = standing(log).queries[statement.name].parameters
     try:
         if len(names) != len(statement.values):
@@ -103,8 +109,9 @@ def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[
         said = kept_share(log, statement.name, shards) if not as_json else None
         if said is not None:
             console.print(_so_far(said))
-        given = dict(zip(names, (float(value) for value in statement.values), strict=True))
-        for change in Client(log).subscribe(statement.name, position=None, timeout=TIMEOUT, **given).changes(over):
+        stop = _reporting_outages(log, statement.name, console, as_json, over)
+        given: dict[str, Any] = dict(zip(names, statement.values, strict=True))
+        for change in Client(log).subscribe(statement.name, position=None, timeout=TIMEOUT, **given).changes(stop):
             if as_json:
                 kept = {"at": change.at, "current": change.current, **_said(change)}
                 typer.echo(json.dumps({"query": statement.name, **kept, "position": str(change.position or "")}))
@@ -116,6 +123,29 @@ def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[
         raise CommandError(str(error)) from error
     finally:
         log.close()
+
+
+def _reporting_outages(
+    log: Log, query: str, console: Screen, as_json: bool, over: Callable[[], bool]
+) -> Callable[[], bool]:
+    """`over`, which also prints when the query's pipeline goes out of service and when it is back."""
+    monitor = OutageMonitor(log, query)
+
+    def report() -> None:
+        if as_json:
+            typer.echo(json.dumps({"query": query, "outage": asdict(monitor.state) if monitor.state else None}))
+        else:
+            text = outage_text(monitor.state) if monitor.state else "the pipeline is back"
+            console.print(f"[red]{text}[/red]" if monitor.state else text)
+
+    def stop() -> bool:
+        if monitor.check():
+            report()
+        return over()
+
+    if monitor.state is not None:
+        report()
+    return stop
 
 
 def _so_far(said: KeptShare) -> str:
@@ -140,45 +170,56 @@ def _line(change: RowChange | AnswerChange | ConditionMet) -> tuple[str, ...]:
     """What a change says, for a person."""
     if isinstance(change, ConditionMet):
         when = datetime.fromtimestamp(change.at / SECOND, UTC)
-        return "[yellow]![/yellow]", f"the condition of {change.view} became true, {when:%Y-%m-%d %H:%M:%S.%f} UTC"
+        return (
+            "[yellow]![/yellow]",
+            f"the condition of {shown(change.view)} became true, {when:%Y-%m-%d %H:%M:%S.%f} UTC",
+        )
     if isinstance(change, RowChange):
         sign = "[green]+[/green]" if change.kind == "insert" else "[red]-[/red]"
-        row = "  ".join(f"{name} {value}" for name, value in change.row.items())
+        row = "  ".join(f"{shown(name)} {shown(value)}" for name, value in change.row.items())
         if not isinstance(change, KeptChange):
             return sign, row
         what = "rows looked up were held" if change.looked_up else "all results so far"
         return sign, row, f"[dim]({change.share:.1%} of {what})[/dim]"
     if isinstance(change.value, frozenset):
-        return (", ".join(map(str, sorted(change.value))) or "nothing",)
-    return ("nothing" if change.value is None else f"{change.value}",)
+        return (", ".join(map(shown, sorted(change.value))) or "nothing",)
+    return ("nothing" if change.value is None else shown(change.value),)
 
 
 def as_line(answer: Answer) -> str:
     """An answer as one line of JSON, the fields in their order."""
     fields = FIELDS if answer.fidelity is None else FIELDS + OF_POLLED
-    return json.dumps({name: getattr(answer, name) for name in fields})
+    outage = () if answer.no_pipeline_since is None else ("no_pipeline_since",)
+    return json.dumps({name: getattr(answer, name) for name in (*fields, *outage)})
 
 
 @dataclass
 class _Screen:
-    """The newest answer of each group, and when it came (wall clock)."""
+    """The newest answer of each group."""
 
-    newest: dict[str, tuple[Answer, float]] = field(default_factory=dict)
+    newest: dict[str, Answer] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take_all(self, answers: Iterator[Answer]) -> None:
         for answer in answers:
             with self.lock:
-                self.newest[answer.group] = (answer, time.time())
+                self.newest[answer.group] = answer
 
-    def table(self, title: str, messages: Messages | None) -> Table:
+    @property
+    def unsettled(self) -> bool:
+        """Whether some group is not settled, or nothing was published yet."""
+        with self.lock:
+            return not self.newest or not all(answer.settled for answer in self.newest.values())
+
+    def table(self, title: str, messages: Messages | None, reason: str) -> Table:
         caption = messages.text() if messages else "no figures about messages yet"
-        table = Table("group", "value", "±", "low", "high", "age", "state", title=title, caption=caption)
+        caption += f"\nnot settled: {shown(reason)}" if reason and self.unsettled else ""
+        table = Table("group", "value", "±", "low", "high", "age", "state", title=shown(title), caption=caption)
         with self.lock:
             newest = sorted(self.newest.items())
-        now = time.time()
-        for group, (answer, came) in newest:
-            table.add_row(group or "all", *numbers(answer), f"{now - came:.1f} s", state(answer))
+        now = wall_clock()
+        for group, answer in newest:
+            table.add_row(shown(group or "all"), *numbers(answer), age_text(answer.at, now), state(answer))
         return table
 
 
@@ -190,7 +231,9 @@ def numbers(answer: Answer) -> tuple[str, str, str, str]:
 
 def state(answer: Answer) -> str:
     """Whether the promise holds for an answer, in a word; over a polled stream with its fidelity."""
-    word = "settled" if answer.settled else "stale" if answer.stale else "settling"
+    if answer.no_pipeline_since is not None:
+        return "not current"
+    word = "settled" if answer.settled else "stale" if answer.stale else "learning" if answer.learning else "settling"
     if answer.fidelity is None:
         return word
     delivered = "–" if answer.delivered is None else f"{answer.delivered:.1%}"
@@ -202,12 +245,13 @@ def _show(query: str, log: Log, answers: Iterator[Answer], over: Callable[[], bo
     # A thread of its own for the reader: it waits for answers while the ages on the screen go on.
     reader = threading.Thread(target=screen.take_all, args=(answers,), name="answers", daemon=True)
     reader.start()
-    spent, looked = query_messages(log, query), time.monotonic()
-    with Live(console=Console(), auto_refresh=False) as live:
+    spent, reason, looked = query_messages(log, query), unsettled_reason(log, query), time.monotonic()
+    with Live(console=Screen(), auto_refresh=False) as live:
         while True:
             if time.monotonic() - looked > REFRESH_FIGURES:
                 spent, looked = query_messages(log, query), time.monotonic()
-            live.update(screen.table(query, spent), refresh=True)
+                reason = unsettled_reason(log, query) if screen.unsettled else ""
+            live.update(screen.table(query, spent, reason), refresh=True)
             if over():
                 break
             time.sleep(REFRESH)

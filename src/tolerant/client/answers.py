@@ -11,6 +11,7 @@ from tolerant.client.feeds import Found, Listener
 from tolerant.client.positions import WHOLE, Position
 from tolerant.queries import Answer
 from tolerant.transport import Log, rows
+from tolerant.transport.records import OUTPUT_LIMITS, records_of, skipping
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class AnswerListener(Listener):
     def __init__(self, position: Position, seen: dict[str, Answer]) -> None:
         super().__init__(position)
         self._seen = seen
+
+    def newest(self) -> list[Answer]:
+        """The newest answer of each group, in the order of the groups."""
+        return [answer for _, answer in sorted(self._seen.items())]
 
     def is_news(self, found: Found) -> bool:
         """Whether a group's answer is newer than the last, or another one of the same time."""
@@ -57,9 +62,9 @@ class AnswerExtractor:
 def current_answers(log: Log, query: str) -> list[Answer]:
     """The newest answer of each group, in the order of the groups."""
     found = []
-    for entry in log.read(f"current.{query}"):
-        bodies = rows.unpack(entry.payload).column("body").to_pylist()
-        found += [Answer(**rows.read_current(body)) for body in bodies if body is not None]
+    for group, _, body in records_of(log, f"current.{query}"):
+        with skipping(f"the current answer of {query}", group):
+            found += [] if body is None else [Answer(**rows.read_current(body))]
     return sorted(found, key=lambda answer: answer.group)
 
 
@@ -70,8 +75,9 @@ def newest_until(log: Log, query: str, position: Position) -> dict[str, Answer]:
         if entry.position > position.entry:
             break
         dealt_with = WHOLE if entry.position < position.entry else position.rows
-        for record in rows.unpack(entry.payload).to_pylist()[:dealt_with]:
-            answer = Answer(**record)
-            if answer.group not in seen or answer.at >= seen[answer.group].at:
-                seen[answer.group] = answer
+        with skipping(f"an entry of answers.{query}"):
+            for record in rows.unpack(entry.payload, OUTPUT_LIMITS).to_pylist()[:dealt_with]:
+                answer = Answer(**record)
+                if answer.group not in seen or answer.at >= seen[answer.group].at:
+                    seen[answer.group] = answer
     return seen

@@ -15,9 +15,10 @@ from tolerant.relations import RangeSelection
 from tolerant.relations.changes import DTYPES
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.templates import column_ranges
-from tolerant.transport import Log, rows
+from tolerant.transport import Log
 from tolerant.transport.channels import answers_topic, channels_topic, is_table
-from tolerant.transport.deliveries import read_row, row_of, rows_topic
+from tolerant.transport.deliveries import read_rows, row_of, rows_topic
+from tolerant.transport.records import records_of
 
 
 @dataclass(frozen=True)
@@ -134,12 +135,10 @@ def current_changes(found: Sequence[dict[str, Any]], position: Position) -> list
 def table_rows(log: Log, table: CreateTable) -> tuple[list[dict[str, Any]], int]:
     """The current rows of a table, by key, and the step that this is."""
     held: dict[str, tuple[int, bytes | None]] = {}
-    for entry in log.read(rows_topic(table.name)):
-        batch = rows.unpack(entry.payload)
-        columns = (batch.column(name).to_pylist() for name in ("key", "version", "body"))
-        held.update({key: (version, body) for key, version, body in zip(*columns, strict=True)})
+    for key, version, body in records_of(log, rows_topic(table.name)):
+        held[key] = version, body
     step = max((version for version, _ in held.values()), default=0)
-    return [read_row(table.columns, body) for _, (_, body) in sorted(held.items()) if body is not None], step
+    return read_rows(table.columns, [(key, body) for key, (_, body) in sorted(held.items())]), step
 
 
 def current_rows(
@@ -172,19 +171,19 @@ class RowHearing:
         end = log.end()
         found, step = current_rows(log, self._query, self._table, numbers, parameters)
         start = Position(end, mark=step)
-        listeners = self.resume(log, numbers, parameters, start)
+        listeners = self.resume(log, numbers, parameters, [start] * len(numbers))
         return [
             (listener, [*current_changes(found[number], start)])
             for number, listener in zip(numbers, listeners, strict=True)
         ]
 
     def resume(
-        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], positions: Sequence[Position]
     ) -> list[Listener]:
         """See `Hearing.resume`."""
         columns = {name: np.asarray(values).tolist() for name, values in parameters.items()}
         given = ({name: values[at] for name, values in columns.items()} for at in range(len(numbers)))
-        return [ChannelListener(position, own) for own in given]
+        return [ChannelListener(position, own) for position, own in zip(positions, given, strict=True)]
 
     def change(self, what: Mapping[str, Any], position: Position) -> RowChange:
         """See `Hearing.change`."""

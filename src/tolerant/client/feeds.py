@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from tolerant.client.positions import Position
 from tolerant.transport import Deleted, Log, rows
 from tolerant.transport.log import START, Entry
+from tolerant.transport.records import OUTPUT_LIMITS, skipping
 
 _ENTRIES = 100  # that are read at a time
 
@@ -80,21 +81,48 @@ class Feed:
         Raises:
             Deleted: some of it is gone.
         """
+        self.join_many({subscription: listener})
+
+    def join_many(self, listeners: Mapping[int, Listener]) -> None:
+        """`join` for many, each from its own position, in one pass over the log.
+
+        A listener is handed entries from its own on, as if it had joined alone: what it makes of an entry may depend on
+        those that it has seen.
+
+        Raises:
+            Deleted: some of what one of them has not heard is gone; none has joined.
+        """
+        if not listeners:
+            return
+        self._refuse_deleted(listeners.values())
+        waiting = sorted(listeners.items(), key=lambda item: item[1].position.entry, reverse=True)
+        # The entry of a position itself may have been read in part.
+        first, last = waiting[-1][1].position.entry - 1, waiting[0][1].position.entry - 1
+        self._position = last if self._position is None else self._position
+        joined: dict[int, Listener] = {}
+        for entry in self._entries(first, self._position):
+            while waiting and waiting[-1][1].position.entry <= entry.position:
+                number, listener = waiting.pop()
+                joined[number] = listener
+            self._hand_out(entry, joined)
+        self._listeners.update(listeners)
+
+    def _entries(self, position: int, end: int) -> Iterator[Entry]:
+        """The entries after a position, up to another."""
+        while position < end:
+            entries = self._log.read(self._extractor.topic, position, limit=_ENTRIES)
+            yield from (entry for entry in entries if entry.position <= end)
+            position = entries[-1].position if entries else end
+
+    def _refuse_deleted(self, listeners: Iterable[Listener]) -> None:
         topic = self._extractor.topic
         gone = self._log.trimmed([topic] if isinstance(topic, str) else list(topic))
-        if START < listener.position.entry < gone:
-            raise Deleted(
-                f"position {listener.position} of {topic} is too old: retention has deleted entries up"
-                f" to {gone}; begin again without a position, with the current answer"
-            )
-        behind = listener.position.entry - 1  # the entry itself may have been read in part
-        if self._position is not None and behind < self._position:
-            for entry in self._log.read(self._extractor.topic, behind):
-                if entry.position <= self._position:
-                    self._hand_out(entry, {subscription: listener})
-        else:
-            self._position = behind if self._position is None else self._position
-        self._listeners[subscription] = listener
+        for listener in listeners:
+            if START < listener.position.entry < gone:
+                raise Deleted(
+                    f"position {listener.position} of {topic} is too old: retention has deleted entries up"
+                    f" to {gone}; begin again without a position, with the current answer"
+                )
 
     def leave(self, subscription: int) -> None:
         """A listener has heard enough."""
@@ -114,6 +142,9 @@ class Feed:
         return found
 
     def _hand_out(self, entry: Entry, listeners: Mapping[int, Listener]) -> None:
-        for listener, found in self._extractor.extract(rows.unpack(entry.payload), listeners):
+        extracted: list[tuple[Listener, Found]] = []
+        with skipping(f"an entry of {entry.topic}"):
+            extracted = list(self._extractor.extract(rows.unpack(entry.payload, OUTPUT_LIMITS), listeners))
+        for listener, found in extracted:
             if listener.offer(entry.position, found):
                 self._stirred[listener] = None

@@ -42,9 +42,9 @@ class Hearing(Protocol):
         ...
 
     def resume(
-        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], positions: Sequence[Position]
     ) -> list[Listener]:
-        """For each subscription a listener that has dealt with everything up to the position."""
+        """For each subscription a listener that has dealt with everything up to its position."""
         ...
 
     def change(self, what: Any, position: Position) -> Any:

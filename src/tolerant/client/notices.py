@@ -26,6 +26,7 @@ from tolerant.sql.statements import RangeAggregateSelect
 from tolerant.sql.templates import range_ends
 from tolerant.transport import Log, rows
 from tolerant.transport.notices import EXTREMES, RECTANGLE, notices_topic, totals_schema, values_schema
+from tolerant.transport.records import OUTPUT_LIMITS, skipping
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -215,9 +216,7 @@ class NoticeExtractor:
         row, lines = _rectangles(batch)
         numbers = np.fromiter(listeners, np.int64, len(listeners))
         if len(listeners) > _FEW:
-            if self._indexed != listeners.keys():
-                self._index, self._indexed = Subscriptions(), set(listeners)
-                self._index.add_many(numbers, *_ranges(listeners))
+            self._follow(listeners)
             which, whom = self._index.matching_many(Messages.of(row, lines))
         else:
             x1, x2 = finite_ends(*_ranges(listeners))
@@ -227,6 +226,17 @@ class NoticeExtractor:
             whom = numbers[at]
         pairs = np.unique(np.stack([row[which], whom], axis=1), axis=0)  # a change of both places concerns some twice
         return pairs[:, 0], pairs[:, 1]
+
+    def _follow(self, listeners: Mapping[int, Listener]) -> None:
+        """Bring the index to those who listen: mostly the same as before, or some more."""
+        new, gone = listeners.keys() - self._indexed, self._indexed - listeners.keys()
+        if gone:
+            self._index.remove_many(np.fromiter(gone, np.int64, len(gone)))
+        if new:
+            chosen = {number: listeners[number] for number in new}
+            self._index.add_many(np.fromiter(chosen, np.int64, len(chosen)), *_ranges(chosen))
+        if new or gone:
+            self._indexed = set(listeners)
 
 
 def _ranges(listeners: Mapping[int, Listener]) -> tuple[Floats, Floats]:
@@ -272,25 +282,28 @@ class NoticeHearing:
         end = log.end()  # first: what is published between the two reads has been counted in, and is known by its step
         found, step = table_rows(log, self._table)
         position = Position(end, mark=step)
-        listeners = self._listeners(found, position, *range_ends(self._query, len(numbers), parameters))
+        listeners = self._listeners(
+            found, [position] * len(numbers), *range_ends(self._query, len(numbers), parameters)
+        )
         return [(one, [AnswerChange(one.answer.value, None, position, True)]) for one in listeners]
 
     def resume(
-        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], positions: Sequence[Position]
     ) -> list[Listener]:
         """See `Hearing.resume`. From the current answers the notices since the position are taken back."""
         low, high = range_ends(self._query, len(numbers), parameters)
         if self._select.fn in ("min", "max"):
-            held = zip(low.tolist(), high.tolist(), strict=True)
-            return [NoticeListener(position, x1, x2, Extreme(self._select.fn, self._whole)) for x1, x2 in held]
+            held = zip(positions, low.tolist(), high.tolist(), strict=True)
+            return [NoticeListener(at, x1, x2, Extreme(self._select.fn, self._whole)) for at, x1, x2 in held]
         found, step = table_rows(log, self._table)
-        listeners = self._listeners(found, position, low, high)
+        listeners = self._listeners(found, positions, low, high)
         by_number: dict[int, Listener] = dict(zip(numbers, listeners, strict=True))
         since: dict[tuple[int, Listener], list[Record]] = {}
-        for entry in log.read(self.extractor.topic, position.entry - 1):
-            for listener, said in self.extractor.extract(rows.unpack(entry.payload), by_number):
-                if position.mark < said.mark <= step:
-                    since.setdefault((said.mark, listener), said.what)
+        for entry in log.read(self.extractor.topic, min(at.entry for at in positions) - 1):
+            with skipping(f"an entry of {entry.topic}"):
+                for listener, said in self.extractor.extract(rows.unpack(entry.payload, OUTPUT_LIMITS), by_number):
+                    if listener.position.entry <= entry.position and listener.position.mark < said.mark <= step:
+                        since.setdefault((said.mark, listener), said.what)
         for (_, listener), records in sorted(since.items(), key=lambda item: item[0][0], reverse=True):
             assert isinstance(listener, NoticeListener)
             for record in reversed(records):
@@ -302,12 +315,12 @@ class NoticeHearing:
         return AnswerChange(what[0], what[1], position)
 
     def _listeners(
-        self, found: Sequence[Record], position: Position, low: Floats, high: Floats
+        self, found: Sequence[Record], positions: Sequence[Position], low: Floats, high: Floats
     ) -> list[NoticeListener]:
         """Listeners whose answers are those over these rows."""
         answers = self._answers(found, low, high)
-        ends = zip(low.tolist(), high.tolist(), answers, strict=True)
-        return [NoticeListener(position, x1, x2, answer) for x1, x2, answer in ends]
+        ends = zip(positions, low.tolist(), high.tolist(), answers, strict=True)
+        return [NoticeListener(position, x1, x2, answer) for position, x1, x2, answer in ends]
 
     def _answers(self, found: Sequence[Record], low: Floats, high: Floats) -> list[Answering]:
         fn, column = self._select.fn, self._select.column or ""

@@ -16,8 +16,10 @@ from tolerant.client.positions import Position
 from tolerant.client.results import ResultListener
 from tolerant.client.statements import standing
 from tolerant.sql import CreateQuery, CreateTable, StatementError, home_of
+from tolerant.sql.refusals import no_such
 from tolerant.sql.statements import ViewSelect
 from tolerant.transport import Log, rows
+from tolerant.transport.records import skipping
 from tolerant.transport.views import NOTICE, REQUESTS, pushes_topic, read_view, requests_topic
 
 POLL = 0.01
@@ -35,20 +37,28 @@ class ViewRows:
 
 @dataclass(frozen=True)
 class Refreshed:
-    """A view that was asked for. `seconds` from asking until it was there, `within` those promised; `took` those that
-    the pipeline worked on it.
+    """A view that was asked for.
+
+    `seconds`: from asking until it was there, as measured here; `within`: those promised. `took`: the same as the
+    pipeline counted it, of which it `waited` so long until the pipeline began.
     """
 
     view: ViewRows
     seconds: float
     within: float
     took: float
+    waited: float
     changes: dict[str, int]
 
     @property
     def kept(self) -> bool:
-        """Whether it came in time."""
+        """Whether it came in time, as measured here."""
         return self.seconds <= self.within
+
+    @property
+    def late(self) -> float:
+        """By how many seconds it came late; 0: it came in time."""
+        return max(0.0, self.seconds - self.within)
 
 
 @dataclass(frozen=True)
@@ -79,23 +89,25 @@ def refresh(log: Log, view: str, timeout: float) -> Refreshed | None:
     Raises:
         StatementError: there is no such view.
     """
+    begun, at, request = time.monotonic(), time.time_ns() // 1000, uuid.uuid4().hex
     queries = standing(log).queries
     query = queries.get(view)
     if query is None or not isinstance(query.select, ViewSelect):
-        known = sorted(name for name, other in queries.items() if isinstance(other.select, ViewSelect))
-        raise StatementError(f"there is no view {view}; there are: {', '.join(known) or 'none'}")
-    begun, request = time.monotonic(), uuid.uuid4().hex
-    row = {"view": view, "request": request, "at": time.time_ns() // 1000}
+        known = (name for name, other in queries.items() if isinstance(other.select, ViewSelect))
+        raise StatementError(no_such("view", view, known))
+    row = {"view": view, "request": request, "at": at}
     position = log.append(requests_topic(home_of(query.select)), pa.RecordBatch.from_pylist([row], schema=REQUESTS))
     while time.monotonic() < begun + timeout:
         for entry in log.read(pushes_topic(view), position):
             position = entry.position
-            for push in rows.unpack(entry.payload).to_pylist():
-                if push["request"] == request:
-                    found = view_rows(log, view)
-                    assert found is not None
-                    done = dict(zip(push["tables"], push["rows"], strict=True))
-                    return Refreshed(found, time.monotonic() - begun, push["within"], push["took"], done)
+            with skipping(f"an entry of {entry.topic}"):
+                for push in rows.unpack(entry.payload).to_pylist():
+                    if push["request"] == request:
+                        found = view_rows(log, view)
+                        assert found is not None
+                        done = dict(zip(push["tables"], push["rows"], strict=True))
+                        seconds = time.monotonic() - begun
+                        return Refreshed(found, seconds, push["within"], push["took"], push["waited"], done)
         time.sleep(POLL)
     return None
 
@@ -132,10 +144,10 @@ class ViewHearing:
         return [(ResultListener(start), [*current_changes(told, start)]) for _ in numbers]
 
     def resume(
-        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], positions: Sequence[Position]
     ) -> list[Listener]:
         """See `Hearing.resume`."""
-        return [ResultListener(position) for _ in numbers]
+        return [ResultListener(position) for position in positions]
 
     def change(self, what: Mapping[str, Any], position: Position) -> RowChange | ConditionMet:
         """See `Hearing.change`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,9 @@ from tolerant.relations.changes import DTYPES
 from tolerant.sql import CreateQuery, CreateTable, home_of
 from tolerant.sql.homes import is_by_value, shards_of
 from tolerant.sql.statements import KeepJoinSelect
-from tolerant.transport import Log, Record, rows
-from tolerant.transport.deliveries import read_row, row_key, row_of, rows_topic
+from tolerant.transport import Log, Record
+from tolerant.transport.deliveries import read_rows, row_key, row_of, rows_topic
+from tolerant.transport.records import read_json, records_of
 from tolerant.transport.results import kept_schema, results_schema, results_topic, rows_naming
 
 if TYPE_CHECKING:
@@ -122,10 +122,10 @@ class JoinHearing:
         return [(listener_at(start, len(steps)), [*current_changes(found[number], start)]) for number in numbers]
 
     def resume(
-        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], positions: Sequence[Position]
     ) -> list[Listener]:
         """See `Hearing.resume`."""
-        return [listener_at(position, shards_of(self._home)) for _ in numbers]
+        return [listener_at(position, shards_of(self._home)) for position in positions]
 
     def change(self, what: Mapping[str, Any], position: Position) -> RowChange:
         """See `Hearing.change`."""
@@ -177,10 +177,10 @@ class KeptHearing:
         return [(listener_at(start, self._select.shards), []) for _ in numbers]
 
     def resume(
-        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], position: Position
+        self, log: Log, numbers: Sequence[int], parameters: Mapping[str, Any], positions: Sequence[Position]
     ) -> list[Listener]:
         """See `Hearing.resume`."""
-        return [listener_at(position, self._select.shards) for _ in numbers]
+        return [listener_at(position, self._select.shards) for position in positions]
 
     def change(self, what: Mapping[str, Any], position: Position) -> KeptChange:
         """See `Hearing.change`."""
@@ -195,7 +195,8 @@ def currents(log: Log, query: str, shards: int) -> list[Record | None]:
 
 def kept_share(log: Log, query: str, shards: int = 1) -> KeptShare | None:
     """What a join with `KEEP n ROWS` last said of itself; None: it is none, or has not found any result yet."""
-    bodies = [json.loads(one.body) for one in currents(log, query, shards) if one is not None]
+    held = [read_json(one.body, f"what is known of {query}") for one in currents(log, query, shards) if one is not None]
+    bodies = [body for body in held if body is not None]
     if not bodies or not all(isinstance(one, dict) and one.keys() - {"fetched"} == _SHARE for one in bodies):
         return None
     return KeptShare(**{**bodies[0], "found": sum(one["found"] for one in bodies)})
@@ -204,10 +205,8 @@ def kept_share(log: Log, query: str, shards: int = 1) -> KeptShare | None:
 def pair_rows(log: Log, home: str, tables: Sequence[CreateTable]) -> tuple[list[list[Row]], list[int]]:
     """The current rows of the tables of a pair, each table's by key, and the step that this is in each shard."""
     held: dict[str, tuple[int, bytes | None]] = {}
-    for entry in log.read(rows_topic(home)):
-        batch = rows.unpack(entry.payload)
-        columns = (batch.column(name).to_pylist() for name in ("key", "version", "body"))
-        held.update({key: (version, body) for key, version, body in zip(*columns, strict=True)})
+    for key, version, body in records_of(log, rows_topic(home)):
+        held[key] = version, body
     shards = shards_of(home)
     if is_by_value(home):  # each says its own rows, under its number
         parts = [{key: held[key] for key in held if key.startswith(row_key(str(k), ""))} for k in range(shards)]
@@ -218,7 +217,7 @@ def pair_rows(log: Log, home: str, tables: Sequence[CreateTable]) -> tuple[list[
     found = []
     for table in tables:
         own = sorted((key, body) for key, (_, body) in held.items() if body and key.startswith(row_key(table.name, "")))
-        found.append([read_row(table.columns, body) for _, body in own])
+        found.append(read_rows(table.columns, own))
     return found, steps
 
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from tolerant.sql import (
+    AlterQuery,
     Catalogue,
     CreateQuery,
     CreateStream,
     Drop,
-    Show,
+    LocalStatement,
     Statement,
     StatementError,
     Subscribe,
     Unsubscribe,
-    decode,
     encode,
     home_of,
     parse_many,
@@ -28,9 +28,13 @@ from tolerant.sql import (
     with_network,
     with_weights,
 )
+from tolerant.sql.differences import Difference, as_created, differences
+from tolerant.sql.refusals import no_such
 from tolerant.sql.subscriptions import SubscriptionFile, subscription_row
+from tolerant.sql.wire import statements_in
 from tolerant.transport import Log, rows
 from tolerant.transport.log import QUERIES, START
+from tolerant.transport.records import skipping
 from tolerant.transport.subscriptions import topic_of
 
 POLL = 0.05
@@ -58,27 +62,32 @@ def standing(log: Log) -> Catalogue:
     """The streams, tables and queries that the log's statements have left standing."""
     catalogue = Catalogue()
     for entry in log.read(QUERIES, START):
-        for body in rows.unpack(entry.payload).column("body").to_pylist():
-            try:
-                catalogue.apply(decode(body))
-            except ValueError:
-                continue  # not a statement: the pipeline refuses it too, and says so
+        for statement in statements_in(entry.payload):
+            catalogue.apply(statement)
     return catalogue
+
+
+def check_query(log: Log, name: str) -> None:
+    """Nothing, if there is a query of this name, answered already or not, or was one whose answers are still there.
+
+    Raises:
+        StatementError: there is none; it lists those that there are.
+    """
+    queries = standing(log).queries
+    if name not in queries and not log.read(f"answers.{name}", START, 1):
+        raise StatementError(no_such("query", name, queries))
 
 
 def subscribed(log: Log) -> set[Statement]:
     """The SUBSCRIBE statements of the log that no same UNSUBSCRIBE has taken back."""
     found: set[Statement] = set()
     for entry in log.read(QUERIES, START):
-        batch = rows.unpack(entry.payload)
-        for kind, body in zip(batch.column("kind").to_pylist(), batch.column("body").to_pylist(), strict=True):
-            if kind in (Subscribe.kind, Unsubscribe.kind):
-                statement = decode(body)
-                assert isinstance(statement, Subscribe | Unsubscribe)
+        for statement in statements_in(entry.payload):
+            if isinstance(statement, Subscribe | Unsubscribe):
                 held = Subscribe(statement.name, statement.values, statement.uri)
                 found.add(held) if isinstance(statement, Subscribe) else found.discard(held)
-            elif kind == Drop.kind:
-                found = {held for held in found if held.about != decode(body).about}
+            elif isinstance(statement, Drop):
+                found = {held for held in found if held.about != statement.about}
     return found
 
 
@@ -91,19 +100,22 @@ def read(log: Log, text: str) -> list[Statement]:
     return parse_many(text, standing(log))
 
 
-def missing(log: Log, statements: Sequence[Statement], folder: Path | str = ".") -> list[Statement]:
+def missing(
+    log: Log, statements: Sequence[Statement], folder: Path | str = ".", catalogue: Catalogue | None = None
+) -> list[Statement]:
     """Those of the statements that the log does not hold yet, in their order, with weights, networks and digests read
     from their files.
 
-    Paths of files start at `folder`. SHOW is never missing.
+    Paths of files start at `folder`. SHOW is never missing. `catalogue`: what to compare with instead of what the log
+    holds.
 
     Raises:
         StatementError: one of them could not be accepted.
     """
-    catalogue = standing(log)
+    catalogue = standing(log) if catalogue is None else catalogue.copy()
     found = []
     for statement in statements:
-        if isinstance(statement, Show):
+        if isinstance(statement, LocalStatement) or catalogue.existing(statement) is not None:
             continue
         if isinstance(statement, CreateQuery):
             statement = with_lookup(with_weights(statement, catalogue, folder), catalogue, folder)
@@ -115,6 +127,43 @@ def missing(log: Log, statements: Sequence[Statement], folder: Path | str = ".")
         if outcome.changed:
             found.append(statement)
     return found
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A file of statements beside a log: what to send, and the tolerances that were altered in the log since and stay
+    as they are.
+    """
+
+    to_send: tuple[Statement, ...]
+    altered: tuple[Difference, ...] = ()
+
+
+def compare(log: Log, text: str, folder: Path | str = ".", apply: bool = False) -> Comparison:
+    """Compare the statements of a file with what the log holds.
+
+    A tolerance that was altered since stays as it is; with `apply` the log comes to the file: the tolerance is altered
+    back, and a query that is defined otherwise is dropped and created anew. Paths of files start at `folder`.
+
+    Raises:
+        StatementError: a statement could not be accepted, or the log defines something otherwise; the message shows
+            both definitions and the statements that bring the log to the file.
+    """
+    catalogue, statements = standing(log), parse_many(text)
+    found = differences(catalogue, statements)
+    refused = [one for one in found if one.tolerances is None and not (apply and isinstance(one.wanted, CreateQuery))]
+    if refused:
+        first = refused[0].wanted
+        raise StatementError("\n".join(map(str, refused)), line=first.line, column=first.column)
+    remedies = [one.remedy[0] for one in found] if apply else []  # the CREATE behind a DROP is the file's own
+    created = as_created(catalogue, statements)
+    for remedy in remedies:
+        if isinstance(remedy, Drop):
+            created.record(remedy)
+    own = {statement.name for statement in statements if isinstance(statement, CreateQuery)} & created.queries.keys()
+    fresh = missing(log, parse_many(text, created), folder, created)
+    fresh = [one for one in fresh if not (isinstance(one, AlterQuery) and one.name in own)]
+    return Comparison((*remedies, *fresh), () if apply else tuple(found))
 
 
 def _located(statement: CreateStream, folder: Path | str) -> CreateStream:
@@ -176,9 +225,10 @@ def reply_to(log: Log, sent: Sent, timeout: float) -> Reply | None:
     position = sent.position
     while True:
         for entry in log.read("replies", position):
-            for row in rows.unpack(entry.payload).to_pylist():
-                if row["request"] == sent.request:
-                    return Reply(row["accepted"], row["message"])
+            with skipping("an entry of replies"):
+                for row in rows.unpack(entry.payload).to_pylist():
+                    if row["request"] == sent.request:
+                        return Reply(bool(row["accepted"]), str(row["message"]))
             position = entry.position
         if time.monotonic() >= end:
             return None

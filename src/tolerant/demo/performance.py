@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.client import Client, missing, read, send
+from tolerant.client.answers import current_answers
 from tolerant.demo.audit import Audit, Series, audit
 from tolerant.demo.pipeline import log_uri
 from tolerant.demo.sources import BEGIN, TICK, Conductor, time_of
@@ -71,7 +72,7 @@ def perform(
     `start(log)` gives the pipeline, running or starting; `began`: wall time, seconds, that answers are timed from.
     The log stays in `folder`, to be looked at.
     """
-    log = open_log(log_uri(folder))
+    log = open_log(log_uri(folder), create=True)
     conductor = Conductor(log, shape)
     stage = _Stage(log, shape, conductor, began, show)
     create, queries = statements(shape)
@@ -142,7 +143,7 @@ class _Stage:
             if summary["horizon"] != self._summary.get("horizon"):
                 self._summary = summary
                 self._count()
-        if self._first_answer is None and self._client.current("inbound"):
+        if self._first_answer is None and current_answers(self._log, "inbound"):
             self._first_answer = time.time() - self._began
             moment.stage, moment.first_answer = "running", self._first_answer
         moment.elapsed = time.time() - self._began
@@ -159,7 +160,7 @@ class _Stage:
         moment.boundaries = int(ticks // self._shape.period)
         moment.readings = int(self._changed[ticks - 1]) if ticks else 0
         for name in ("logins", "inbound", "syns", "lookups", "outside", "by_host"):
-            for answer in self._client.current(name):
+            for answer in current_answers(self._log, name):
                 (moment.hosts if name == "by_host" else moment.answers)[answer.group or name] = answer
 
     def outcome(self, text: str) -> Outcome:

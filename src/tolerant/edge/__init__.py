@@ -7,7 +7,7 @@ pure state machine, `FilterBank` its filters as arrays; both can be read and tes
 
 from tolerant.edge.agent import HostMetrics, run_agent
 from tolerant.edge.bank import FilterBank, FilterState
-from tolerant.edge.carrier import SourceError
+from tolerant.edge.carrier import ConflictWarning, SourceConflict, SourceError
 from tolerant.edge.core import SourceCore
 from tolerant.edge.definition import default_name, find_stream, find_table
 from tolerant.edge.keys import ItemKey
@@ -17,6 +17,7 @@ from tolerant.edge.source import Source
 from tolerant.edge.table import Table
 
 __all__ = [
+    "ConflictWarning",
     "FilterBank",
     "FilterState",
     "HostMetrics",
@@ -24,6 +25,7 @@ __all__ = [
     "Loaded",
     "Replayed",
     "Source",
+    "SourceConflict",
     "SourceCore",
     "SourceError",
     "Table",

@@ -51,17 +51,19 @@ class FilterState(NamedTuple):
 
 _ARRAYS = (
     "centre", "level", "slope", "sent", "last", "half", "width", "unit", "shrink", "since", "version", "known", "far",
-    "leave", "watched",
+    "leave", "watched", "pull",
 )  # fmt: skip
 
 
 class FilterBank:
     """Filters addressed by small integers, the *handles*, that count up from 0; all arrays are indexed by handle.
 
-    `predicts`: whether levels and slopes are forecast, and reports made of what other widths would send.
+    `predicts`: whether levels and slopes are forecast, and reports made of what other widths would send. `moves_from`:
+    updates per tick that slopes must be able to save together, or no centre moves.
     """
 
-    def __init__(self, predicts: bool = False) -> None:
+    def __init__(self, predicts: bool = False, moves_from: float = 0.0) -> None:
+        self._moves_from = moves_from
         self.size = 0
         self.now = 0
         """The time, microseconds."""
@@ -84,6 +86,7 @@ class FilterBank:
         self.far = np.zeros(_ROOM, np.int8)
         self.leave = np.zeros(_ROOM)
         self.watched = np.zeros(_ROOM, np.int64)  # the last tick whose value the forecasts have seen
+        self.pull = np.zeros(_ROOM)  # updates per tick that a slope would save: how much of a width it is
         self._shrinks = {0.0}
 
     def add(self, count: int) -> NDArray[np.int64]:
@@ -185,6 +188,7 @@ class FilterBank:
         self.width[handle] = self.shrink[handle] = self.unit[handle] = 0.0
         self.half[handle] = _UNKNOWN
         self.far[handle] = 0
+        self.pull[handle] = 0.0
         self.centre[handle] = self.level[handle] = self.slope[handle] = self.last[handle] = 0.0
 
     def enforce(
@@ -222,6 +226,17 @@ class FilterBank:
         gap = np.abs(self.last[handles] - self.centre[handles])
         return self._recentre(self._beyond_leave(handles[(gap > self.half[handles]) & self.known[handles]]))
 
+    def moves(self) -> bool:
+        """Whether any centre moves at ticks."""
+        return bool(np.any(self.known[: self.size] & (self.slope[: self.size] != 0.0)))
+
+    def shrinks(self) -> bool:
+        """Whether any width shrinks at boundaries."""
+        n = self.size
+        return bool(
+            np.any(self.known[:n] & (self.shrink[:n] > 0.0) & (self.half[:n] > 0.0) & np.isfinite(self.half[:n]))
+        )
+
     def can_leave(self) -> bool:
         """Whether a mere shrinking of widths could put any value outside its filter."""
         n = self.size
@@ -254,11 +269,23 @@ class FilterBank:
         values = self.last[handles]
         if self.forecasts and len(handles):
             self._watch(handles)
-            off = values - self.centre[handles]
-            values, self.slope[handles] = self.forecasts.propose(handles, values, self._widths(handles), off)
+            widths, off = self._widths(handles), values - self.centre[handles]
+            levels, slopes = self.forecasts.propose(handles, values, widths, off)
+            moves = self._worth_moving(handles, slopes, widths) & (slopes != 0.0)
+            values = np.where(moves | (slopes == 0.0), levels, values)
+            self.slope[handles] = np.where(moves, slopes, 0.0)
         self.level[handles] = self.centre[handles] = values
         self.sent[handles] = self.tick
         return handles
+
+    def _worth_moving(
+        self, handles: NDArray[np.int64], slopes: NDArray[np.float64], widths: NDArray[np.float64]
+    ) -> bool:
+        """Whether slopes save as much as they cost: while anything moves, a row every tick must say that it does."""
+        if self._moves_from > 0.0:
+            some = (widths > 0.0) & np.isfinite(widths)
+            self.pull[handles] = np.where(some, np.minimum(np.abs(slopes) / np.where(some, widths, 1.0), 1.0), 0.0)
+        return bool(self.pull[: self.size].sum() >= self._moves_from)
 
     def _widths(self, handles: NDArray[np.int64]) -> NDArray[np.float64]:
         return 2.0 * np.maximum(self.half[handles], 0.0)

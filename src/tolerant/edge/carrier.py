@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from tolerant.transport import Fenced
+from tolerant.transport import Fenced, Replaced
 
 FLUSH_ROWS = 10_000
 """So many rows are sent at once, without waiting for more."""
@@ -20,6 +20,14 @@ _LONGEST_PAUSE = 1.0  # seconds between two tries of an append that fails
 
 class SourceError(Exception):
     """A source cannot go on, for now or at all; the message says which, and what to do."""
+
+
+class SourceConflict(SourceError):
+    """Another source has said hello with items of this one: the message says which, and who."""
+
+
+class ConflictWarning(UserWarning):
+    """What `SourceConflict` says, of a source that goes on."""
 
 
 class Trouble(NamedTuple):
@@ -44,6 +52,7 @@ class Post(Protocol):
 
         Raises:
             Fenced: another has started under the same name; nothing was sent.
+            Replaced: the log has been deleted or replaced; what was sent may be lost.
         """
         ...
 
@@ -113,17 +122,21 @@ class Carrier:
                     raise self._late(f"in {timeout:g} s")
             self.check()
 
-    def close(self, timeout: float = 30.0) -> None:
-        """Send what there is to send, and end; twice does no harm.
+    def close(self, timeout: float = 30.0) -> Exception | None:
+        """Send what there is to send, and end; twice does no harm. The failure for which rows were not sent at all, if
+        there was one before: they are lost.
 
         Raises:
             SourceError: some rows could not be sent in `timeout` seconds; they are lost.
         """
         if self._closed:
-            return
+            return None
         try:
             if self._failure is None:
                 self.flush(timeout)
+            elif isinstance(self._failure, Replaced) and self._post.unsent:
+                self.check()
+            return self._failure if self._post.unsent else None
         finally:
             with self._lock:
                 self._closing = self._closed = True
@@ -147,7 +160,7 @@ class Carrier:
                     raise self._late("in time")
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-        except Fenced as error:
+        except (Fenced, Replaced) as error:
             self._failure = error
             self.check()
 

@@ -10,6 +10,8 @@ Time is passed in, rows come out of `drain`. What the rest of the system relies 
 - The newest version of a grant counts, from its arrival but not before its `since`; older ones are ignored.
 - A leave is over as soon as its item sends a row. One that is sent because it was asked for tells where the item has
   been.
+- Where its filters change by themselves, centres that move at a tick or widths that shrink at a boundary, a row says
+  that it has lived to see it: a beat, if there is nothing else to say. Else a source that has died would look alike.
 - A sum of items that is filtered (`sums`) has the values of its items at every stamp, and is gone when one of them is.
 """
 
@@ -30,6 +32,9 @@ from tolerant.streams import StreamOptions, is_sum
 from tolerant.transport.forms import Forms
 from tolerant.transport.rows import NO_TIME, Grant, Piece
 
+LEAP = 1000
+"""More ticks or boundaries than this are not made up for one by one, after a sleep."""
+
 _NOBODY = np.array([-1])
 _GRACE = 20
 """Readings a twentieth of a tick after it are still taken to be of the tick."""
@@ -39,7 +44,7 @@ class SourceCore:
     """The items of one source in one epoch.
 
     Items are named by their key text, and addressed by the handle that `register` gives. All times are microseconds
-    of the source's own clock; `now` may step back, `at` does not.
+    of the source's own clock; `now` may step back, `at` does not. `moves_from`: as of `FilterBank`.
 
     >>> core = SourceCore("web-1", 1, StreamOptions())
     >>> in_, out = core.register(["in", "out"])
@@ -49,7 +54,7 @@ class SourceCore:
     ['hello', 'hello']
     """
 
-    def __init__(self, source: str, epoch: int, options: StreamOptions) -> None:
+    def __init__(self, source: str, epoch: int, options: StreamOptions, *, moves_from: float = 0.0) -> None:
         self.source = source
         self.epoch = epoch
         self.clock = NO_TIME
@@ -59,8 +64,9 @@ class SourceCore:
         self._period = options.boundary
         # Longer than an answer waits, since clocks differ; by a percentile it may wait for a lease.
         self._memory = options.lease if options.latency_percentile else 2 * options.latency
+        self._lease = options.lease
         self._beat_after = max(1, options.lease // 3)
-        self._bank = FilterBank(predicts=options.policy == "predictive")
+        self._bank = FilterBank(options.policy == "predictive", moves_from)
         self._tick = options.tick
         self._grace = min(options.tick // _GRACE, options.latency // 4)
         self._keys: list[str] = []
@@ -124,10 +130,25 @@ class SourceCore:
         bank = self._bank
         bank.level[handles], bank.slope[handles] = bank.last[handles], 0.0  # the last that they were
         self._send("gone", handles, at)
+        self._forget(handles)
+
+    def _forget(self, handles: NDArray[np.int64]) -> None:
+        """Items have no value here any more."""
         for handle in handles.tolist():
-            bank.forget(handle)
+            self._bank.forget(handle)
             self._pending.pop(handle, None)
         self._count -= len(handles)
+
+    def give_up(self, keys: Iterable[str], now: int) -> list[str]:
+        """Another source has said hello with these items: until their next value, a hello that takes them back, they
+        are not this one's. Those that were.
+        """
+        lost = [key for key in keys if (handle := self._handles.get(key)) is not None and self._bank.known[handle]]
+        if lost:
+            at, handles = self._stamp(now), np.array([self._handles[key] for key in lost])
+            self._end([one for handle in handles.tolist() for one in self._sums.having(handle)], at)
+            self._forget(handles)
+        return lost
 
     def nearest(self, now: int) -> int:
         """`now`, or the tick it is just after, where that has not passed here: predicted centres move at ticks, so
@@ -148,8 +169,18 @@ class SourceCore:
         self._reach(now)
         self._judge(now)
         if self._count and now - self._said >= self._beat_after:
-            self._outbox.add("beat", _NOBODY, now, np.zeros(1), np.zeros(1, np.int64))
-            self._said = now
+            self._beat()
+
+    def _beat(self) -> None:
+        self._outbox.add("beat", _NOBODY, self.clock, np.zeros(1), np.zeros(1, np.int64))
+        self._said = self.clock
+
+    def _owes_a_row(self) -> bool:
+        """Whether filters have changed by themselves since the last row, and no row is on its way."""
+        if len(self._outbox):
+            return False
+        tick, boundary = self._bank.tick * self._tick, self._passed * self._period + 1
+        return (self._through < tick and self._bank.moves()) or (self._through < boundary and self._bank.shrinks())
 
     def grant(self, grants: Sequence[Grant], now: int) -> None:
         """Take grants as they arrive, in any order, repeated or not; those of items of other sources do no harm."""
@@ -199,8 +230,10 @@ class SourceCore:
 
     def drain(self) -> pa.RecordBatch | None:
         """The rows said since the last call, in order, for one append; None: none. Appends must be made in this
-        order.
+        order. A beat is among them if there is nothing else and the filters have changed by themselves.
         """
+        if self._owes_a_row():
+            self._beat()
         if not len(self._outbox):
             return None
         self._through = self.clock
@@ -318,7 +351,8 @@ class SourceCore:
         if self._sums.sets:
             self._sums.pass_tick(at // self._tick, self._bank.last, self._bank.known)
         if self._bank.forecasts and self._count:
-            while (moment := (self._bank.tick + 1) * self._tick) <= at:
+            while (following := (self._bank.tick + 1) * self._tick) <= at:
+                moment = self._leap(following, at // self._tick * self._tick, self._tick)
                 self._pass_boundaries(moment)
                 self._come_to(moment)
                 new = (handles, values) if moment == at else (None, None)
@@ -330,6 +364,12 @@ class SourceCore:
         self._come_to(at)
         self._enforce_pending(at)
 
+    def _leap(self, following: int, last: int, step: int) -> int:
+        """Where time comes to next, of the ticks or boundaries up to the last. After a sleep of very many, and of more
+        than a lease, that is the last: nobody has trusted this source meanwhile.
+        """
+        return last if last - following > max(LEAP * step, self._lease) else following
+
     def _come_to(self, moment: int) -> None:
         self.clock = moment
         self._bank.now = moment
@@ -338,7 +378,8 @@ class SourceCore:
         target = boundaries_passed(at, self._period)
         while self._passed < target:
             idle = not self._pending and not self._bank.can_leave()
-            self._passed = target if idle else self._passed + 1
+            following, last = (passed * self._period for passed in (self._passed + 1, target))
+            self._passed = target if idle else self._leap(following, last, self._period) // self._period
             self._boundary(self._passed * self._period + 1)
 
     def _boundary(self, moment: int) -> None:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from tolerant.sql import Catalogue, CreateTable, decode
+from tolerant.sql import Catalogue, CreateTable
+from tolerant.sql.refusals import no_such
+from tolerant.sql.wire import statements_in
 from tolerant.streams import Stream
 from tolerant.transport import Log
 from tolerant.transport.log import QUERIES, START
-from tolerant.transport.rows import unpack
 
 _LOOK_AGAIN = 0.1  # seconds
 _Definition = TypeVar("_Definition")
@@ -49,21 +50,16 @@ def _find(
         if name in held(catalogue):
             return held(catalogue)[name]
         if time.monotonic() >= deadline:
-            known = ", ".join(sorted(held(catalogue))) or "none"
             raise LookupError(
-                f"there is no {what} {name!r} in {log.uri} ({what}s there: {known}). "
-                f"Has its CREATE {what.upper()} been run, and is this the right log?"
+                f"{no_such(what, name, held(catalogue))}. "
+                f"Has its CREATE {what.upper()} been run, and is {log.uri} the right log?"
             )
         time.sleep(_LOOK_AGAIN)
 
 
 def _fold(catalogue: Catalogue, payload: bytes) -> None:
-    try:
-        bodies = unpack(payload).column("body").to_pylist()
-        for body in bodies:
-            catalogue.apply(decode(body))
-    except (ValueError, KeyError):
-        return  # not a statement: the pipeline says so to people, a source has no use for it
+    for statement in statements_in(payload):
+        catalogue.apply(statement)
 
 
 def default_name() -> str:

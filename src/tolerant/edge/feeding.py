@@ -9,11 +9,14 @@ from tolerant.edge.core import SourceCore
 from tolerant.streams import Stream
 from tolerant.transport.rows import Grant
 
+_MOVES_FROM = 1.0
+"""Updates per tick that a source's slopes must be able to save: a row per tick is what they cost it."""
+
 
 def core_of(stream: Stream, name: str, epoch: int) -> SourceCore:
     """A source's core. For a network, each item has the filter that its narrowest listener can bear, for ever."""
     if not stream.networked:
-        return SourceCore(name, epoch, stream.options)
+        return SourceCore(name, epoch, stream.options, moves_from=_MOVES_FROM)
     from tolerant.planning import given  # here: other sources need not wait for it
     from tolerant.sql.networks import network_of
 

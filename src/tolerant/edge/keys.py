@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeAlias
 
-from tolerant.streams import KeyPart, Stream, is_sum, key_parts, key_text
+from tolerant.streams import KeyPart, Stream, fits_key, is_sum, key_parts, key_text
 
 ItemKey: TypeAlias = KeyPart | tuple[KeyPart, ...]
 """An item: the values of its stream's key columns (of a single column the value itself does), or its key text."""
@@ -30,8 +30,10 @@ def item_text(item: object, stream: Stream) -> str:
     if not isinstance(item, tuple) or len(item) != len(types):
         raise ValueError(f"item {item!r} must be {_expected(stream)}")
     for part, column, kind in zip(item, stream.key, types, strict=True):
-        if not _fits(part, kind):
-            raise ValueError(f"column {column!r} of item {item!r} must be {kind}, got {type(part).__name__}")
+        if not fits_key(part, kind):
+            raise ValueError(
+                f"column {column!r} of item {item!r} must be {kind}, got {type(part).__name__} {part!r:.40}"
+            )
     return _own(key_text(item))
 
 
@@ -82,16 +84,6 @@ def _read(word: str, kind: str, name: str) -> KeyPart:
     except ValueError:
         raise ValueError(f"part {word!r} of item {name!r} must be {kind}") from None
     return part
-
-
-def _fits(part: object, kind: str) -> bool:
-    if kind == "STRING":
-        return isinstance(part, str)
-    if kind == "BOOLEAN":
-        return isinstance(part, bool)
-    if isinstance(part, bool):
-        return False
-    return isinstance(part, int) if kind in ("INT", "BIGINT") else isinstance(part, int | float)
 
 
 def _expected(stream: Stream) -> str:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tolerant.edge.carrier import Trouble
 from tolerant.edge.core import SourceCore
 from tolerant.streams import Stream
-from tolerant.transport import Fenced, Log, LogError
+from tolerant.transport import Fenced, Log, LogError, Replaced
+from tolerant.transport.conflicts import Conflict, conflicts_topic, read_conflicts
 from tolerant.transport.forms import Forms, read_forms
 from tolerant.transport.log import EPOCHS, START
-from tolerant.transport.rows import Grant, read_grants, unpack
+from tolerant.transport.records import skipping
+from tolerant.transport.rows import Grant, pack, parts, read_grants, unpack
 
 
 class News(NamedTuple):
@@ -24,6 +25,8 @@ class News(NamedTuple):
 
     forms: list[Forms]
     grants: list[Grant]
+    conflicts: Sequence[Conflict] = ()
+    """Items that another source has taken."""
 
 
 class SourcePost:
@@ -35,6 +38,8 @@ class SourcePost:
         self, core: SourceCore, log: Log, stream: Stream, lock: threading.Condition, clock: Callable[[], int]
     ) -> None:
         self.trouble: Trouble | None = None
+        self.conflicts: list[Conflict] = []
+        """Items of this source that another one has taken, guarded by the lock."""
         self._core = core
         self._clock = clock
         self._log = log
@@ -43,6 +48,7 @@ class SourcePost:
         self._granted = not stream.networked
         self._position = START
         self._unsent: pa.RecordBatch | None = None
+        self._most = stream.options.max_entry_rows
 
     @property
     def unsent(self) -> int:
@@ -50,7 +56,7 @@ class SourcePost:
         return len(self._core) + (self._unsent.num_rows if self._unsent is not None else 0)
 
     def exchange(self) -> bool:
-        """See `Post.exchange`; also takes the forms and grants that are new."""
+        """See `Post.exchange`; also takes the forms, grants and conflicts that are new."""
         try:
             self._check_epoch()
             news = self.receive()
@@ -58,11 +64,15 @@ class SourcePost:
                 now = self._clock()
                 self._core.form(news.forms, now)
                 self._core.grant(news.grants, now)
+                lost = self._core.give_up([conflict.item for conflict in news.conflicts], now)
+                self.conflicts += [conflict for conflict in news.conflicts if conflict.item in lost]
                 if self._unsent is None:
                     self._unsent = self._core.drain()
-            if self._unsent is not None:
+            if self._unsent is not None and len(self._unsent) <= self._most:
                 self._log.append(self._feed, self._unsent)
-        except Fenced:
+            elif self._unsent is not None:
+                self._log.append_packed([(self._feed, pack(part)) for part in parts(self._unsent, self._most)])
+        except (Fenced, Replaced):
             raise
         except (LogError, OSError) as error:
             self.trouble = Trouble(self.trouble.since if self.trouble else time.monotonic(), error)
@@ -77,16 +87,19 @@ class SourcePost:
         news = News([], [])
         if not self._granted:
             return news
-        forms = f"forms.{self._stream}"
-        for entry in self._log.read((f"grants.{self._stream}", forms), self._position):
-            batch = unpack(entry.payload)
-            batch = batch.filter(pc.is_valid(batch.column("body")))
-            if entry.topic == forms:
-                news.forms.extend(read_forms(batch, self._core.source))
-            else:
-                news.grants.extend(read_grants(batch))
+        forms, conflicts = f"forms.{self._stream}", conflicts_topic(self._stream)
+        taken: list[Conflict] = []
+        for entry in self._log.read((f"grants.{self._stream}", forms, conflicts), self._position):
             self._position = entry.position
-        return news
+            with skipping(f"an entry of {entry.topic}"):
+                batch = unpack(entry.payload, None)  # the log packed it itself
+                if entry.topic == forms:
+                    news.forms.extend(read_forms(batch, self._core.source))
+                elif entry.topic == conflicts:
+                    taken += read_conflicts(batch, self._core.source)
+                else:
+                    news.grants.extend(read_grants(batch))
+        return news._replace(conflicts=taken)
 
     def _check_epoch(self) -> None:
         newest = self._log.latest(EPOCHS, f"source/{self._stream}/{self._core.source}")

@@ -19,6 +19,7 @@ from tolerant.traces import Trace
 from tolerant.transport import Log, open_log
 from tolerant.transport.common import wall_clock
 from tolerant.transport.log import START
+from tolerant.transport.records import skipping
 from tolerant.transport.rows import NO_TIME, clock_batch, unpack
 
 AHEAD = 2
@@ -51,6 +52,7 @@ def replay(
     name: str | None = None,
     patience: float = 60.0,
     each: Callable[[int, int], None] | None = None,
+    waiting: Callable[[float], None] | None = None,
 ) -> Replayed:
     """Offer the values of a trace file (see `Trace.read`) to `stream`, a tick of the file each tick of the stream.
 
@@ -60,6 +62,7 @@ def replay(
         follows for `patience` seconds, the rest is replayed without waiting.
     seconds: end after so many seconds of the wall clock.
     each: called with (ticks done, ticks in all).
+    waiting: called again and again while the pipeline does not get on, with the seconds since it last did.
 
     An item of the file named `web-1/in` or `["web-1","in"]` is the item ("web-1", "in") of a stream with two key
     columns.
@@ -75,7 +78,9 @@ def replay(
     try:
         run = _in_trace_time if speed == "max" else _in_real_time
         name = name or f"replay/{Path(path).stem}"
-        return run(_Job(trace, stream, opened, name, speed, deadline, patience, each or (lambda done, total: None)))
+        job = _Job(trace, stream, opened, name, speed, deadline, patience)
+        job.each, job.waiting = each or job.each, waiting or job.waiting
+        return run(job)
     finally:
         if isinstance(log, str):
             opened.close()
@@ -90,7 +95,8 @@ class _Job:
     speed: float | str
     deadline: float
     patience: float
-    each: Callable[[int, int], None]
+    each: Callable[[int, int], None] = lambda done, total: None
+    waiting: Callable[[float], None] = lambda seconds: None
     values: int = 0
 
     def offer(self, source: Source, handles: np.ndarray, tick: int) -> None:
@@ -177,10 +183,13 @@ class _Pace:
                 seen, moved = newest, time.monotonic()
             elif time.monotonic() - moved > self._job.patience:
                 self.followed = False
+            self._job.waiting(time.monotonic() - moved)
 
     def _horizon(self) -> int:
         record = self._job.log.latest(f"status.{self._job.stream}", "summary/0")
-        return NO_TIME if record is None else int(json.loads(record.body)["horizon"])
+        with skipping("the status of the stream"):
+            return NO_TIME if record is None else int(json.loads(record.body)["horizon"])
+        return NO_TIME
 
 
 def newest_clock(log: Log, stream: str) -> int:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tolerant.edge.carrier import Trouble
 from tolerant.edge.rowbox import RowBox
-from tolerant.transport import Fenced, Log, LogError
+from tolerant.transport import Fenced, Log, LogError, Replaced
 from tolerant.transport.log import EPOCHS
 
 
@@ -40,7 +40,7 @@ class RowPost:
                 self._log.append(self._topic, self._unsent)
                 with self._lock:
                     self._unsent = None
-        except Fenced:
+        except (Fenced, Replaced):
             raise
         except (LogError, OSError) as error:
             self.trouble = Trouble(self.trouble.since if self.trouble else time.monotonic(), error)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.edge.carrier import Carrier
+from tolerant.edge.carrier import Carrier, ConflictWarning, SourceConflict
 from tolerant.edge.definition import default_name, find_stream
 from tolerant.edge.feeding import check_served, core_of
 from tolerant.edge.keys import ItemKey, item_text
 from tolerant.edge.post import SourcePost
 from tolerant.edge.values import as_numbers
+from tolerant.edge.warming import warm_source
 from tolerant.streams import SECOND
 from tolerant.transport import Log, open_log
 from tolerant.transport.common import wall_clock
+
+_LISTED = 5  # items that a message names
 
 
 class Source:
@@ -27,6 +31,9 @@ class Source:
     log: a URI, or an open log.
     name: who this is: the same after a restart, and different from every other running source of the stream; default
         `host/program`. An item belongs to one source.
+    on_conflict: what to do when another source has said hello with an item of this one. "warn": a `ConflictWarning`,
+        and the item's next value takes it back. "raise": the next call raises `SourceConflict` and takes nothing; the
+        item's next value after that takes it back.
     clock: the source's time in microseconds. Default: the wall clock, and a thread that does in the background what
         time asks for. With a clock of one's own there is no thread: call `advance` as time passes.
 
@@ -41,19 +48,24 @@ class Source:
         log: str | Log,
         name: str | None = None,
         *,
+        on_conflict: str = "warn",
         clock: Callable[[], int] | None = None,
         timeout: float = 10.0,
     ) -> None:
+        if on_conflict not in ("warn", "raise"):
+            raise ValueError(f'on_conflict must be "warn" or "raise", got {on_conflict!r}')
+        self._on_conflict = on_conflict
         self._log = open_log(log) if isinstance(log, str) else log
         self._owns_log = isinstance(log, str)
         self.name = default_name() if name is None else name
         try:
             self.stream = find_stream(self._log, stream, timeout)
+            warm_source(self.stream.options)
             self.epoch = self._log.next_epoch(f"source/{stream}/{self.name}")
             self._core = core_of(self.stream, self.name, self.epoch)
             self._lock = threading.Condition()
             self._clock = clock or wall_clock
-            post = SourcePost(self._core, self._log, self.stream, self._lock, self._clock)
+            self._post = post = SourcePost(self._core, self._log, self.stream, self._lock, self._clock)
             # To the end of the topic, before the first hello.
             news = post.receive()
             self._core.form(news.forms, now=0)
@@ -98,9 +110,10 @@ class Source:
         Raises:
             ValueError: an item or a value is not what it should be; nothing of the call was taken.
             SourceError: rows cannot be sent; nothing of the call was taken.
+            SourceConflict: another source has taken items of this one, which raises (`on_conflict`).
         """
         with self._lock:
-            self._carrier.check()
+            self._check()
             handles = self._find(items)
             at = self._core.offer(handles, as_numbers(values, items), self._now())
             self._carrier.look()
@@ -109,7 +122,7 @@ class Source:
     def remove(self, item: ItemKey) -> None:
         """The item no longer exists: queries go on without it."""
         with self._lock:
-            self._carrier.check()
+            self._check()
             text = item_text(item, self.stream)
             if self._core.filter_of(text) is None:
                 raise ValueError(f"item {item!r} has no value here, so it cannot be removed")
@@ -134,7 +147,7 @@ class Source:
         if self._carrier.in_background:
             raise ValueError("advance is for a source with a clock of its own; this one goes by the wall clock")
         with self._lock:
-            self._carrier.check()
+            self._check()
             self._core.advance(self._clock() if now is None else now)
         self.flush()
 
@@ -164,6 +177,22 @@ class Source:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _check(self) -> None:
+        """Raise if rows cannot be sent; tell of items that another source has taken, each time once."""
+        self._carrier.check()
+        conflicts, self._post.conflicts = self._post.conflicts, []
+        if not conflicts:
+            return
+        listed = ", ".join(f"{one.item!r} by {one.owner!r}" for one in conflicts[:_LISTED])
+        more = f" and {len(conflicts) - _LISTED} more" if len(conflicts) > _LISTED else ""
+        text = (
+            f"source {self.name!r} has lost items of stream {self.stream.name!r} to others that said hello with them: "
+            f"{listed}{more}. An item belongs to one source; the next value set here takes it back"
+        )
+        if self._on_conflict == "raise":
+            raise SourceConflict(text)
+        warnings.warn(text, ConflictWarning, stacklevel=4)
 
     def _now(self) -> int:
         now = self._clock()

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from tolerant.edge.carrier import Carrier
+from tolerant.edge.carrier import Carrier, SourceError
 from tolerant.edge.definition import default_name, find_table
 from tolerant.edge.keys import ItemKey
 from tolerant.edge.rowbox import RowBox
 from tolerant.edge.rowpost import RowPost
 from tolerant.edge.rows import ManyRows, column_values, key_given, key_of, row_values
+from tolerant.edge.warming import warm_table
 from tolerant.sql import CreateTable
 from tolerant.transport import Log, open_log
 from tolerant.transport.changes import topic_of
@@ -55,6 +56,7 @@ class Table:
         self._at = -1
         try:
             self.definition = find_table(self._log, table, timeout) if isinstance(table, str) else table
+            warm_table(self.definition)
             source = f"table/{self.definition.name}/{self.name}"
             self.epoch = self._log.next_epoch(source)
         except BaseException:
@@ -74,7 +76,11 @@ class Table:
         return self._say(lambda at: self._rows.insert(key_of(values, self.definition), values, at))
 
     def insert_many(self, rows: ManyRows) -> int:
-        """Insert rows, given by the column, all at the event time returned."""
+        """Insert rows, all at the event time returned; if one cannot be used, none of them.
+
+        By the column: a mapping from names to arrays or lists, a pandas, polars or Arrow table. Or row by row: a list
+        of mappings, or of tuples in the order of the table's columns.
+        """
         values = column_values(rows, self.definition)
         return self._say(lambda at: self._rows.insert_many(values, at))
 
@@ -110,10 +116,12 @@ class Table:
         """Send what there is to send, and end; the rows stay. Twice does no harm.
 
         Raises:
-            SourceError: some rows could not be sent in `timeout` seconds; they are lost.
+            SourceError: some rows could not be sent in `timeout` seconds, or at all; they are lost.
         """
         try:
-            self._carrier.close(timeout)
+            failure = self._carrier.close(timeout)
+            if failure is not None:
+                raise SourceError(f"rows of table {self.definition.name!r} are lost: {failure}") from failure
         finally:
             self._let_go()
 

@@ -31,9 +31,9 @@ def believed(items: Items, item: int, passed: int, powers: Floats) -> float:
     """The width that must be counted for an item."""
     if not (items.known[item] and items.seen[item]):
         return np.inf
-    widest = 0.0
+    widest, shrunk = 0.0, min(passed, items.lived_passed[item])  # a source that has died shrinks nothing
     for slot in range(items.held[item]):
-        widest = max(widest, slot_width(items, item, slot, passed, powers))
+        widest = max(widest, slot_width(items, item, slot, shrunk, powers))
     return widest
 
 

@@ -3,6 +3,10 @@
 A sum is Σ K·centre with half-width Σ |K|·width / 2; a min or max lies between those of the items' lower and of their
 upper ends. Each event time at which the bounds of a query change gives one answer: rows of one `at` are one
 transaction.
+
+A filter that changes by itself does so only while its source lives. Where that is not known, the bounds of an item are
+those of its filter at the last moment at which it is known and of every moment since: if the source has died, the last
+value that was set is in there, and if it has not, the present one.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from tolerant.filters.state import (
     NOTHING,
     SETTLING,
     STALE,
+    Flags,
     Integers,
     Items,
     Links,
@@ -44,9 +49,23 @@ def _add(total: float, lost: float, term: float) -> tuple[float, float]:
 
 
 @borrowing
+def _unproven(items: Items, item: int, tick: int) -> float:
+    """How far an item's centre has moved since its source was last known to live."""
+    ticks = tick - max(items.lived[item], items.since[item])
+    return items.slope[item] * ticks if ticks > 0 else 0.0
+
+
+@borrowing
 def centre_at(items: Items, item: int, tick: int) -> float:
-    """The centre of an item's filter, as its source computes it."""
-    return items.level[item] + items.slope[item] * (tick - items.since[item])
+    """The centre of an item's filter, as its source computes it; half-way from where it last was for certain."""
+    centre = items.level[item] + items.slope[item] * (tick - items.since[item])
+    return centre - _unproven(items, item, tick) / 2
+
+
+@borrowing
+def width_at(items: Items, item: int, tick: int) -> float:
+    """The width that must be counted for an item: of its filter, and how far that may have moved or not."""
+    return items.width[item] + abs(_unproven(items, item, tick))
 
 
 @borrowing
@@ -55,7 +74,7 @@ def ends(items: Items, item: int, tick: int) -> tuple[float, float]:
     but only where it has told that it is, if it has.
     """
     centre, pad = centre_at(items, item, tick), items.pad[item]
-    width = items.width[item] + pad
+    width = width_at(items, item, tick) + pad
     low, high = centre - width / 2, centre + width / 2
     if items.far[item] > 0:
         return max(min(low, items.leave[item] - pad / 2), items.least[item]), items.most[item]
@@ -88,7 +107,7 @@ def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -
     low, high = (np.inf, np.inf) if least else (-np.inf, -np.inf)
     for position in range(links.query_start[query], links.query_start[query + 1]):
         item, weight = links.query_items[position], links.query_weights[position]
-        centre, width = centre_at(items, item, tick), items.width[item] + items.pad[item]
+        centre, width = centre_at(items, item, tick), width_at(items, item, tick) + items.pad[item]
         if weight == 0.0:
             continue
         if items.slope[item] != 0.0:
@@ -133,6 +152,11 @@ def _bounds(query: int, tick: int, items: Items, queries: Queries, links: Links)
         return low, value, high, flags
     share = float(n) if fn == AVG else 1.0
     value = (queries.total[query] + queries.total_lost[query]) / share
+    if not np.isfinite(value):  # a sum that was too large for any number leaves nothing behind to go on from
+        _scan(query, tick, items, queries, links)
+        value = (queries.total[query] + queries.total_lost[query]) / share
+        if not np.isfinite(value):
+            return -np.inf, np.nan, np.inf, flags | SETTLING
     if queries.unknown[query] > 0:
         return -np.inf, value, np.inf, flags | SETTLING
     half = max(queries.spread[query] + queries.spread_lost[query], 0.0) / 2 / share
@@ -182,10 +206,11 @@ def pass_ticks(
     moving = np.flatnonzero(queries.moving > 0)
     if moving.size == 0:
         return count
+    unproven = _with_unproven_items(until, items, queries, links)
     while tick < until:
         tick += 1
         for query in moving:
-            if queries.fn[query] in (MIN, MAX):
+            if queries.fn[query] in (MIN, MAX) or unproven[query]:
                 queries.dirty[query] = True
             elif not queries.dirty[query]:
                 queries.total[query], queries.total_lost[query] = _add(
@@ -193,6 +218,17 @@ def pass_ticks(
                 )
         count = say(moving, tick * length, tick, items, queries, links, said, count)
     return count
+
+
+@compiled
+def _with_unproven_items(tick: int, items: Items, queries: Queries, links: Links) -> Flags:
+    """Which queries have an item whose centre moves beyond the time up to which its source is known to have lived."""
+    found = np.zeros(queries.fn.size, np.bool_)
+    for item in range(links.item_start.size - 1):
+        if items.slope[item] != 0.0 and items.lived[item] < tick:
+            for position in range(links.item_start[item], links.item_start[item + 1]):
+                found[links.item_queries[position]] = True
+    return found
 
 
 @borrowing
@@ -209,10 +245,10 @@ def move(
 ) -> None:
     """Give an item a new filter, and carry that into its queries."""
     old_centre, old_slope, pad = centre_at(items, item, tick), items.slope[item], items.pad[item]
-    old_width = items.width[item] + pad
+    old_width = width_at(items, item, tick) + pad
     items.level[item], items.slope[item], items.since[item] = level, slope, since
     items.width[item] = width
-    width += pad
+    width = width_at(items, item, tick) + pad
     centre = centre_at(items, item, tick)
     if centre == old_centre and width == old_width and slope == old_slope:
         return

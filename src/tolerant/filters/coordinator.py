@@ -133,7 +133,8 @@ class Coordinator:
     def believed(self, item: str) -> tuple[float, float]:
         """(centre, width) of the filter that must be reckoned with for an item; an infinite width is unknown."""
         index = self._book.index[item]
-        return bounds.centre_at(self._book.items, index, self.tick), float(self._book.items.width[index])
+        items = self._book.items
+        return bounds.centre_at(items, index, self.tick), float(bounds.width_at(items, index, self.tick))
 
     def ends(self, item: str) -> tuple[float, float]:
         """Between which values an item must be reckoned with: in its filter, or beyond its leave, or where it has told
@@ -267,6 +268,24 @@ class Coordinator:
         self.at = max(self.at, int(ats[-1]))
         return int(duplicates)
 
+    def prove(self, items: Integers, lived: Integers) -> Integers:
+        """The sources of these items are known to have lived up to these event times, and no longer; the items of which
+        something else is known by that. `say_of` says what comes of it.
+        """
+        state, ledger = self._book.items, self.ledger
+        ticks, passed = lived // self._length, (lived - 1) // (ledger.interval or 1)  # `boundaries_passed`, of many
+        before, boundaries = state.lived[items], state.lived_passed[items]
+        state.lived[items], state.lived_passed[items] = ticks, passed
+        moved = (np.minimum(ticks, self.tick) != np.minimum(before, self.tick)) & (state.slope[items] != 0.0)
+        shrunk = (np.minimum(passed, ledger.passed) != np.minimum(boundaries, ledger.passed)) & (self.shrink > 0)
+        changed = items[moved | shrunk]
+        if shrunk.any():
+            ledger.refresh()
+            self._book.queries.dirty[self._book.alive()] = True
+        elif len(changed):
+            self._book.queries.dirty[self.queries_of(changed)] = True
+        return changed
+
     @property
     def away(self) -> bool:
         """Whether any item is on leave."""
@@ -288,6 +307,13 @@ class Coordinator:
         """Give the answers that have items which changed."""
         self.reach(at)
         self._say(self.queries_of(items), at)
+
+    def say_all(self, at: int) -> None:
+        """Give every answer again, changed or not."""
+        self.reach(at)
+        alive = self._book.alive()
+        self._book.queries.said_flags[alive] = -1
+        self._say(alive, at)
 
     def foresee(self, coming: Coming, at: int) -> None:
         """Ask the items on leave that may be too near by what is coming."""
@@ -377,6 +403,15 @@ class Coordinator:
             ledger.resend(unheard)
         self._refresh(at + 1 if ledger.interval else at)
         return changed
+
+    def leap(self, at: int) -> None:
+        """Pass over all boundaries and ticks up to the boundary `at`, at once: nobody has sent anything meanwhile, and
+        no answer is settled, so none is given.
+        """
+        skipped = self.ledger.leap(at)
+        self._book.items.pace[:] *= (1.0 - _SMOOTHING) ** skipped
+        self._book.queries.dirty[self._book.queries.moving > 0] = True
+        self.tick = max(self.tick, at // self._length)
 
     def _free(self, at: int) -> None:
         found = self.planner.free(self._book, at // self._length)
@@ -547,6 +582,10 @@ class Coordinator:
         """Which item indices are sums of others."""
         return self._book.items.compound[: self._book.size]
 
+    def linked(self) -> Flags:
+        """Which item indices are in some query."""
+        return np.diff(self._book.links().item_start) > 0
+
     def mark_compound(self, items: Integers) -> None:
         """These items are sums of others, which averages do not count."""
         self._book.mark_compound(items)
@@ -653,6 +692,10 @@ class Coordinator:
         """The answers given since this was last asked, in order; `query_name` tells whose they are."""
         found, self._said = self._said, []
         return found
+
+    def __len__(self) -> int:
+        """How many items have an index."""
+        return len(self._book.index)
 
     def find(self, names: Sequence[str]) -> Integers:
         """The indices of these items, −1 for one that has none."""

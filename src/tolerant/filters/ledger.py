@@ -73,6 +73,13 @@ class Ledger:
         self.under_way *= _FORGETTING
         self.passed = boundaries_passed(at + 1, self.interval) if self.interval else self.passed + 1
 
+    def leap(self, at: int) -> int:
+        """All boundaries up to the one at `at` are behind us, in event time; how many they were."""
+        assert self.interval is not None
+        before, self.passed = self.passed, boundaries_passed(at + 1, self.interval)
+        self.under_way *= _FORGETTING ** (self.passed - before)
+        return self.passed - before
+
     def issue(self, which: Integers, widths: Floats, shrinks: Flags, at: int) -> None:
         """Grant widths to items, from just after `at` on."""
         since = at + 1 if self.interval else at

@@ -41,6 +41,8 @@ class Items(NamedTuple):
     slope: Floats  # a tick
     since: Integers  # the tick of the row that said so
     width: Floats  # believed now; infinite where unknown
+    lived: Integers  # the tick up to which its source is known to have lived
+    lived_passed: Integers  # the boundaries up to then
     sequence: Integers  # of the newest row applied
     known: Flags  # the newest row carried a version that is held
     doubt: Integers  # the sequence of a row that could not be used: only later ones confirm a width
@@ -144,7 +146,13 @@ _TYPES: dict[str, type] = {
     "Bytes": np.uint8,
 }
 
-_INITIAL: dict[str, float] = {"width": np.inf, "cost": 1.0, "least": -np.inf, "most": np.inf, "said_flags": -1}
+ALWAYS = 2**62
+"""Of a source that cannot die."""
+
+_INITIAL: dict[str, float] = {
+    "width": np.inf, "lived": ALWAYS, "lived_passed": ALWAYS, "cost": 1.0, "least": -np.inf, "most": np.inf,
+    "said_flags": -1,
+}  # fmt: skip
 
 Arrays = TypeVar("Arrays", Items, Queries)
 

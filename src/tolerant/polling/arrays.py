@@ -16,6 +16,7 @@ Integers = NDArray[np.int64]
 Indices = NDArray[np.uint32]
 """Unsigned, because compiled code must look whether a signed index counts from the end."""
 Flags = NDArray[np.bool_]
+States = NDArray[np.int8]
 Records = NDArray[Any]
 Record: TypeAlias = Any
 """One entry of such an array, by the names of its fields."""
@@ -48,6 +49,8 @@ ITEM = np.dtype(
         ("predicted", np.float64),  # PC at this tick
         ("blocked", np.int64),  # not to be asked before this tick
         ("failures", np.int64),  # failed pulls in a row
+        ("missing", np.int64),  # ticks in a row at which it was asked for in vain, less those that an answer may take
+        ("first", np.int64),  # tick of the first pull
         ("key", np.uint64),  # of its random numbers
         ("cost", np.float64),
         ("server", np.int64),  # −1: a request of its own
@@ -80,6 +83,7 @@ QUERY = np.dtype(
         ("feared", np.float64),  # how many of them the model expected
         ("recent", np.float64),  # how many ticks are recent
         ("haste", np.float64),  # what all queries together are asked more for, the same for each
+        ("since", np.int64),  # tick from which on all its items have a value; −1: some has none
     ],
     align=True,
 )
@@ -114,6 +118,16 @@ class Window(NamedTuple):
     held: Floats  # held value; for min and max
     drawn: Floats  # how far off the item would have been, had it done as at one of its last pulls
     leapt: Flags  # whether that was a leap
+    excused: States  # [queries, window], how far each query could be kept at all (`trust`); or empty: always
+
+
+class Honest(NamedTuple):
+    """What a window delivered by the honest estimate, in ticks: [queries] each."""
+
+    good: Floats  # at which the bound held, of those at which something was promised
+    counted: Floats  # how many these are
+    missed: Floats  # at which it did not hold, of those at which every item could be had
+    judged: Floats  # how many those are
 
 
 class Room(NamedTuple):
@@ -141,8 +155,10 @@ class Settings(NamedTuple):
     intermediates: bool
     forecast: bool
     calibrated: bool
+    cautious: bool
     forgetting: float  # part of the counts that is lost per tick
     limit: int  # pulls per tick; 0: any number
+    patience: int  # ticks that an answer may take before its item counts as one that cannot be had
 
 
 OFF, INTERPOLATED, HONEST = range(3)

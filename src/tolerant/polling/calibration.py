@@ -30,6 +30,14 @@ SHORT, TRIES = 16, 7
 """Before its interval may grow beyond so many ticks, an item is asked about so many times at each length: rare spikes
 of a quiet item would else be found by the users.
 """
+FIRST_DOUBT = 8.0
+"""Where cautious: how many times its risk is thought to be what the model says while nothing shows it. Jumps are rare,
+and what has not been seen yet is not known. Measured on walks with jumps, from their first tick on.
+"""
+LEAST_DOUBT = 2.0
+"""Where cautious: the same once it has been shown, at least: so that not only a long time keeps what is claimed."""
+FEW = 5.0
+"""Where cautious: after so many pulls an item is reckoned with at twice the variance seen, then ever less."""
 KEPT = 0.8
 """Part of what was missed and feared that still counts a window later."""
 PRIOR = 10.0
@@ -43,9 +51,12 @@ happens on spiky data.
 
 
 @compiled
-def may_grow(item: Record) -> bool:
-    """Whether the longest interval between pulls of an item may be doubled."""
-    return bool(item.cap < SHORT or item.pulls % TRIES == 0)
+def may_grow(item: Record, ticks: int, cautious: bool) -> bool:
+    """Whether the longest interval between pulls of an item may be doubled, after one of so many ticks.
+
+    Where cautious, only intervals of that length count: items that are pulled often are not known for longer ones.
+    """
+    return bool(item.cap < SHORT or (item.pulls % TRIES == 0 and not (cautious and ticks < item.cap)))
 
 
 @compiled
@@ -97,8 +108,11 @@ def draw(items: Records, chains: Chains, window: Window, tick: int) -> None:
 
 
 @borrowing
-def leaps_unseen(query: Record, links: Links, window: Window) -> int:
-    """At how many ticks of the window the query would have been off by leaps as drawn; of linear queries."""
+def leaps_unseen(query: Record, q: int, links: Links, window: Window) -> int:
+    """At how many ticks of the window the query would have been off by leaps as drawn; of linear queries.
+
+    q: the query's place, whose excused ticks do not count.
+    """
     found = 0
     for t in range(window.drawn.shape[1] if query.kind == 0 else 0):
         off, leapt = 0.0, False
@@ -106,30 +120,35 @@ def leaps_unseen(query: Record, links: Links, window: Window) -> int:
             i = links.items[k]
             off += links.weights[k] * window.drawn[i, t]
             leapt = leapt or window.leapt[i, t]
-        found += leapt and abs(off) > query.bound
+        excused = window.excused.size > 0 and window.excused[q, t] > 1
+        found += leapt and not excused and abs(off) > query.bound
     return found
 
 
 @borrowing
-def calibrate(queries: Records, rows: Rows, links: Links, window: Window, good: Floats, size: int) -> None:
-    """Hold what was missed in a window of `size` ticks against what was feared, and set every row's doubt.
+def calibrate(
+    queries: Records, rows: Rows, links: Links, window: Window, missed_now: Floats, judged: Floats, cautious: bool
+) -> None:
+    """Hold what was missed in a window against what was feared, and set every row's doubt.
 
-    good: at how many of the ticks each query was within its bound, by the honest estimate.
+    missed_now: at how many of its ticks each query was beyond its bound, by the honest estimate; judged: of how many.
     """
     table = rows.table
     for q in range(len(queries)):
         query = queries[q]
-        query.missed = KEPT * query.missed + size - good[q] + leaps_unseen(query, links, window)
+        query.missed = KEPT * query.missed + missed_now[q] + leaps_unseen(query, q, links, window)
         query.feared *= KEPT
-        query.recent = KEPT * query.recent + size
+        query.recent = KEPT * query.recent + judged[q]
     for r in range(len(table)):
         queries[table[r].query].feared += table[r].feared
         table[r].feared = 0.0
-    missed, feared, all_missed, allowed = PRIOR, PRIOR, 0.0, 1e-9
+    least = LEAST_DOUBT if cautious else 0.7
+    missed, feared, all_missed, allowed = PRIOR * (FIRST_DOUBT if cautious else 1.0), PRIOR, 0.0, 1e-9
     for q in range(len(queries)):
         query = queries[q]
         risk = 1.0 - min(query.required, 0.9999)
-        near = min(query.missed / (query.recent * risk), 1.0)  # queries that others serve say little of the model
+        # Queries that others serve say little of the model.
+        near = min(query.missed / max(query.recent * risk, 1e-9), 1.0)
         missed += query.missed * near
         feared += query.feared * near
         all_missed += query.missed
@@ -140,5 +159,5 @@ def calibrate(queries: Records, rows: Rows, links: Links, window: Window, good: 
     for r in range(len(table)):
         query = queries[table[r].query]
         doubt = (query.missed + PRIOR * missed / feared) / (query.feared + PRIOR) / BIAS
-        table[r].doubt = min(query.haste * max(doubt, 0.7), 1e6)
+        table[r].doubt = min(query.haste * max(doubt, least), 1e6)
         query.safety = 1.0 / table[r].doubt

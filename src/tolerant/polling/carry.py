@@ -31,9 +31,10 @@ def carried(old: Parts, new: Parts) -> None:
         if after.size:
             after[to] = before[of]
     rescale(items, chains, old_items["spacing"][of], to)
-    for before, after in zip(old_window, window, strict=True):
+    for before, after in zip(old_window[:-1], window[:-1], strict=True):
         if after.size and before.size:
             after[to] = before[of]
+    _carry_excuses(old_queries, old_window, queries, window)
     if together.points.size and old_together.points.size:
         together.points[:, to], together.stamps[:, to] = old_together.points[:, of], old_together.stamps[:, of]
         together.covariance[np.ix_(to, to)] = old_together.covariance[np.ix_(of, of)]
@@ -51,8 +52,19 @@ def _carry_queries(
         table["haste"] = old_table["haste"][0]  # the same for all, new ones too
     for k, query in enumerate(queries):
         if query.name in known:
-            for field in ("safety", "gamma", "before", "good", "ticks", "missed", "feared", "recent"):
+            for field in ("safety", "gamma", "before", "good", "ticks", "missed", "feared", "recent", "since"):
                 table[field][k] = old_table[field][known[query.name]]
+
+
+def _carry_excuses(
+    old_queries: Sequence[Aggregate], old_window: Window, queries: Sequence[Aggregate], window: Window
+) -> None:
+    """`excused` is by query, where everything else of a window is by item."""
+    if old_window.excused.size and window.excused.size:
+        known = {query.name: k for k, query in enumerate(old_queries)}
+        for k, query in enumerate(queries):
+            if query.name in known:
+                window.excused[k] = old_window.excused[known[query.name]]
 
 
 def _row_names(queries: Sequence[Aggregate], table: Records, rows: Rows) -> list[tuple[str, int]]:

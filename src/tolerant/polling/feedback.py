@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tolerant.kernels.compiled import compiled
-from tolerant.polling.arrays import Floats, Links, Record, Records, Settings, Window
+from tolerant.polling.arrays import Floats, Honest, Links, Record, Records, Settings, Window
 from tolerant.polling.calibration import calibrate
 from tolerant.polling.risk import Rows
 from tolerant.polling.window import clear, delivered_honest, delivered_interpolated, first_tick, open_ends
@@ -41,30 +41,39 @@ def end_window(
     """Estimate what the window that ends at `tick` delivered, adjust safety factors or doubts, begin the next one.
 
     means: the mean of each of the two estimates over the queries, NaN where not made. Ticks up to `origin` were not
-    seen and do not count.
+    seen and do not count, nor those before all items of a query had a value. No feedback comes of a query some item of
+    which could not be had for a quarter of the window.
     """
     size = settings.window
     unseen = max(0, origin - first_tick(tick, size) + 1)
     counted = size - unseen
     means[:] = np.nan
-    good = np.empty(len(queries))
+    good, seen = np.empty(len(queries)), np.empty(len(queries), np.int64)
+    honest = Honest(good, np.empty(good.size), np.empty(good.size), np.empty(good.size))
+    for q in range(good.size):
+        since = queries[q].since if queries[q].since >= 0 or window.excused.size == 0 else tick + 1
+        seen[q] = min(max(unseen, since - first_tick(tick, size)), size)
     for source in range(1, 3 if counted > 0 else 0):
         if source == 1 and (settings.feedback == 1 or settings.report):
             delivered_interpolated(queries, links, window, size, good)
         elif source == 2 and (settings.feedback == 2 or settings.report):
             open_ends(window, items, tick, size)
-            delivered_honest(queries, links, window, size, good)
+            delivered_honest(queries, links, window, size, seen, honest)
             for q in range(good.size):
-                queries[q].good += good[q] - unseen
-                queries[q].ticks += counted
+                queries[q].good += good[q]
+                queries[q].ticks += honest.counted[q]
         else:
             continue
-        means[source - 1] = (good.mean() - unseen) / counted
+        means[source - 1] = (good.mean() - (unseen if source == 1 else 0)) / counted
         if settings.feedback != source:
             continue
-        if not settings.calibrated:
-            for q in range(good.size):
-                adjust(queries[q], (good[q] - unseen) / counted, settings.learning_rate)
-        elif tick - origin > size:  # the first window is of items that were not known yet
-            calibrate(queries, rows, links, window, good, size)
+        if settings.calibrated:
+            if tick - origin > size:  # the first window is of items that were not known yet
+                calibrate(queries, rows, links, window, honest.missed, honest.judged, settings.cautious)
+            continue
+        for q in range(good.size):
+            if window.excused.size > 0 and (window.excused[q] > 1).sum() > size // 4:
+                continue
+            of = float(counted) if source == 1 else max(honest.counted[q], 1.0)
+            adjust(queries[q], (good[q] - (unseen if source == 1 else 0)) / of, settings.learning_rate)
     clear(window)

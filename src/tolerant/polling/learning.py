@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tolerant.kernels.compiled import borrowing
 from tolerant.polling.arrays import Chains, Floats, Record, Records, Settings, Window
-from tolerant.polling.calibration import learn_variance, may_grow, remember_error
+from tolerant.polling.calibration import FEW, learn_variance, may_grow, remember_error
 from tolerant.polling.chain import corrected, forget, learn, state_of
 from tolerant.polling.execution import execute, restart
 from tolerant.polling.forecasts import foretold, judge_predictors
-from tolerant.polling.risk import Rows, shift, spread_of, unmark
+from tolerant.polling.risk import Rows, counted_spread, shift, spread_of, unmark
 from tolerant.polling.together import Together, remember
 from tolerant.polling.window import doubt_between, first_tick
 
@@ -24,6 +24,8 @@ def take(
     """
     item = items[i]
     last, ticks, change = item.last, at - item.last, value - item.value
+    before = 0.0 if item.marked or last < 0 else counted_spread(items, i, now)
+    item.failures, item.missing, item.blocked = 0, -settings.patience, 0
     if last < 0:
         _take_first(item, chains, i, value, at)
         ticks, last = 1, at - 1
@@ -33,14 +35,13 @@ def take(
             item.marked = False
         return
     else:
-        if not item.marked:
-            shift(rows, i, -spread_of(items, i, now))
+        shift(rows, i, -before)
         missed = _missed(item, change, path, ticks, ticks)
         if window.apart.size > 0:
             _miss(window, item, i, change, path, at, now, settings.window)
         _learn_change(item, chains, i, change, ticks, at, path, settings)
         item.value, item.last = value, at
-        if not settings.calibrated or may_grow(item):
+        if not settings.calibrated or may_grow(item, ticks, settings.cautious):
             item.cap = min(2 * item.cap, settings.max_interval)
         item.pulls += 1
         item.marked = False
@@ -56,7 +57,7 @@ def take(
 @borrowing
 def _take_first(item: Record, chains: Chains, i: int, value: float, at: int) -> None:
     item.value, item.level, item.last = value, value, at
-    item.cap, item.pulls = 1, 1
+    item.cap, item.pulls, item.first = 1, 1, at
     item.marked = False
     restart(item, chains.spread, i)
 
@@ -110,12 +111,16 @@ def _learn_change(
     if settings.calibrated:
         remember_error(item, chains, i, error, ticks)
         learn_variance(item, change, error, ticks)
+        if settings.cautious:
+            item.variance *= 1.0 + FEW / item.pulls
     elif not settings.forecast:
         item.variance += share * (min(change * change / ticks, 1e280) - item.variance)
 
 
 @borrowing
 def give_up(rows: Rows, items: Records, tick: int) -> None:
-    """Take what was asked for at this tick and has not come as not asked for."""
+    """Take what was asked for at this tick and has not come as not asked for; after a while it counts as lost."""
     for i in range(len(items)):
-        unmark(rows, items, i, tick)
+        if items[i].marked:
+            items[i].missing += 1
+            unmark(rows, items, i, tick)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tolerant.polling.arrays import HONEST, INTERPOLATED, OFF, Floats, Integers, Settings
-from tolerant.polling.calibration import PAST
+from tolerant.polling.calibration import FIRST_DOUBT, PAST
 from tolerant.polling.chain import check_smoothing, check_states
 
 MODELS = {
@@ -26,6 +26,11 @@ MODELS = {
 """
 PUSHES = ("ideal-push", "least-push")
 """What a simulation can compare with, but no poller can do."""
+
+PATIENCE = 2
+"""Ticks that an answer may take before its item counts as one that cannot be had."""
+SLACK = 5
+"""Ticks beyond `max_interval`, after which an item is asked for in any case, that its answer may take."""
 
 ESTIMATES = {"interpolated": INTERPOLATED, "honest": HONEST}
 
@@ -56,6 +61,9 @@ class Options:
     request_cost: float = 0.0
     limit: int | None = None
     server_limits: Mapping[str, int] | None = None
+    stale_after: int | None = None
+    patience: int = PATIENCE
+    cautious: bool = False
 
     def __post_init__(self) -> None:
         check_states(self.states)
@@ -64,8 +72,11 @@ class Options:
             raise ValueError(f"pull_ratio must be in (0, 1], got {self.pull_ratio}")
         for name in ("max_interval", "window"):
             check_whole(name, getattr(self, name))
-        if self.limit is not None:
-            check_whole("limit", self.limit)
+        for name in ("limit", "stale_after"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name))
+        if self.patience < 0:
+            raise ValueError(f"patience must be a whole number of ticks, not negative, got {self.patience}")
         if self.safety is not None and not 0 < self.safety < np.inf:
             raise ValueError(f"safety must be None (feedback) or a positive number, got {self.safety}")
         for name, choices in (("estimate", tuple(ESTIMATES)), ("execution", ("drawn", "expected"))):
@@ -93,6 +104,8 @@ class Options:
         for name in ("forecast", "correlated", "calibrated"):
             if getattr(self, name) and self.chooser != "risk":
                 raise ValueError(f'{name} needs chooser="risk", got {self.chooser!r}')
+        if self.cautious and not self.calibrated:
+            raise ValueError("cautious needs calibrated=True, got False")
         if self.chooser in ("every-tick", *PUSHES) and (self.limit is not None or self.server_limits):
             raise ValueError(f"limit is not for chooser {self.chooser!r}, which pulls what it must")
 
@@ -102,9 +115,19 @@ class Options:
         return PAST if self.calibrated else 0
 
     @property
+    def first_doubt(self) -> float:
+        """How many times its risk is thought to be what the model says, until that has been learned."""
+        return FIRST_DOUBT if self.cautious else 1.0
+
+    @property
     def first_safety(self) -> float:
         """The safety factor that every query starts with."""
-        return 1.0 if self.safety is None or self.chooser == "risk" else float(self.safety)
+        return 1.0 / self.first_doubt if self.safety is None or self.chooser == "risk" else float(self.safety)
+
+    @property
+    def oldest(self) -> int:
+        """Ticks after which a value is too old to answer with, whatever the model says of its item."""
+        return self.max_interval + SLACK if self.stale_after is None else int(self.stale_after)
 
     def settings(self, *, report: bool) -> Settings:
         """The same as numbers for compiled code; report: keep the estimate of fidelity."""
@@ -122,8 +145,10 @@ class Options:
             intermediates=bool(self.intermediates),
             forecast=bool(self.forecast),
             calibrated=bool(self.calibrated),
+            cautious=bool(self.cautious),
             forgetting=float(self.forgetting),
             limit=int(self.limit or 0),
+            patience=int(self.patience),
         )
 
     def charges(self, items: Sequence[str]) -> Floats:

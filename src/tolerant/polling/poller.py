@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.polling.answers import PolledAnswer, values_of
-from tolerant.polling.arrays import Chains, Links, Records, Room, Window
+from tolerant.polling.arrays import Chains, Links, Records, Room, States, Window
 from tolerant.polling.calibration import draw
 from tolerant.polling.carry import carried, rescale
 from tolerant.polling.execution import advance
 from tolerant.polling.feedback import end_window
 from tolerant.polling.lanes import Lanes, lanes_of, set_limits
 from tolerant.polling.learning import give_up, take
-from tolerant.polling.options import PUSHES, Options
+from tolerant.polling.options import PATIENCE, PUSHES, Options
 from tolerant.polling.problem import (
     coefficients,
     fresh_items,
@@ -29,19 +29,26 @@ from tolerant.polling.problem import (
     set_bounds,
     start_feedback,
 )
-from tolerant.polling.risk import LEARNED, Rows, refresh, rows_of
+from tolerant.polling.risk import LEARNED, Rows, count_lost, refresh, rows_of
 from tolerant.polling.shares import shares
 from tolerant.polling.tick import ANY_OVER, RISK, close, decide, mark_due
 from tolerant.polling.together import Together, nothing_together
+from tolerant.polling.trust import assess
 from tolerant.queries import Aggregate
 
-_VERSION = 2
+_VERSION = 3
+LONGEST_WAIT = 16
+"""Ticks that an item which fails is waited for at most: what is over should not be waited for."""
 
 
 class Poller:
     """Decides tick by tick which items to ask for, so that every query keeps its promise with the fewest pulls.
 
-    The keywords are those of `simulate`. A tick is whatever the caller counts; `due` is called with growing ticks, and
+    The keywords are those of `simulate`, and two more. stale_after: ticks after which a value is too old to answer
+    with, whatever the model says of its item; default: a little more than `max_interval`. patience: ticks that an
+    answer may take before its item counts as one that cannot be had.
+
+    A tick is whatever the caller counts; `due` is called with growing ticks, and
     every item that it names is either `pulled`, `unchanged` or `failed` before the next call (one that is none of the
     three counts as not asked for). `due(0)`, `due(1)`, … with every item pulled is what `simulate` does, pull for pull.
 
@@ -80,13 +87,16 @@ class Poller:
         request_cost: float = 0.0,
         limit: int | None = None,
         server_limits: Mapping[str, int] | None = None,
+        stale_after: int | None = None,
+        patience: int = PATIENCE,
+        cautious: bool = False,
     ) -> None:
         if chooser in PUSHES:
             raise ValueError(f"chooser {chooser!r} needs to know every value; a poller cannot run it")
         options = Options(
             chooser, pull_ratio, max_interval, smoothing, window, states, safety, intermediates, seed, gamma,
             learning_rate, estimate, execution, forecast, correlated, calibrated, forgetting, costs, servers,
-            request_cost, limit, server_limits,
+            request_cost, limit, server_limits, stale_after, patience, cautious,
         )  # fmt: skip
         self._begin(options)
         self._arrange(list(queries))
@@ -153,6 +163,8 @@ class Poller:
     def _finish(self, now: int, following: int) -> None:
         """End tick `now`, and the window that it is in if the next tick is beyond it."""
         give_up(self._rows, self._items, now)
+        count_lost(self._rows, self._items, now)
+        self._assess(now)
         if now <= self._origin:
             return
         size = self._settings.window
@@ -162,18 +174,30 @@ class Poller:
                 self._window.held[:, (tick - 1) % size] = shown
         close(self._rows, self._items, self._together, self._settings, now, following - now)
         end = -(-now // size) * size
-        self._draw(now, min(end + 1, following))
+        self._note(now, min(end + 1, following))
         if end < following:
             end_window(
                 self._table, self._links, self._rows, self._items, self._window, end, self._origin, self._settings,
                 self._means,
             )  # fmt: skip
-            self._draw(max(end + 1, following - size), following)
+            self._note(max(end + 1, following - size), following)
 
-    def _draw(self, first: int, stop: int) -> None:
+    def _note(self, first: int, stop: int) -> None:
+        """Write down of these ticks, of one window, which queries could not be kept, and what items may have done."""
+        if first < stop and self._window.excused.size:
+            begin = (first - 1) % self._settings.window
+            self._window.excused[:, begin : begin + stop - first] = self._states[:, np.newaxis]
         if self._settings.calibrated:
             for tick in range(first, stop):
                 draw(self._items, self._chains, self._window, tick)
+
+    def _assess(self, tick: int) -> None:
+        """Find out which queries can be kept at a tick, in `_states`."""
+        risks, options = np.empty(len(self._table)), self.options
+        assess(
+            self._table, self._links, self._items, tick, options.oldest, options.patience, options.calibrated, risks,
+            self._states,
+        )  # fmt: skip
 
     def pulled(self, item: str, value: float, at: int, updates: Sequence[float] | None = None) -> None:
         """A pull brought the item's value at tick `at`; one older than what is held is dropped.
@@ -185,9 +209,7 @@ class Poller:
             raise ValueError(f"value of item {item!r} must be finite, got {value}")
         if self._now is None or at > self._now:
             raise ValueError(f"at must not be after the tick of the last due(), {self._now}, got {at}")
-        record = self._items[i]
-        path = self._path(item, record, at, updates)
-        record["failures"] = record["blocked"] = 0
+        path = self._path(item, self._items[i], at, updates)
         take(
             self._rows, self._items, self._chains, self._window, self._together, self._settings,
             i, float(value), int(at), self._now, path,
@@ -220,18 +242,28 @@ class Poller:
     def failed(self, item: str, at: int) -> int:
         """A pull did not come: nothing is learned, the item's age goes on. The tick from which it is tried again.
 
-        Each failure in a row doubles the wait, up to `max_interval`.
+        Each failure in a row doubles the wait, up to 16 ticks or `max_interval`.
         """
         record = self._items[self._find(item)]
-        wait = min(1 << min(int(record["failures"]), 30), self.options.max_interval)
+        wait = min(1 << min(int(record["failures"]), 30), LONGEST_WAIT, self.options.max_interval)
         record["failures"] += 1
         self.block(item, int(at) + wait)
         return int(at) + wait
+
+    def doubt(self, item: str) -> None:
+        """A pull of the item was lost: what is held may be long out of date, and nothing is claimed until the next."""
+        self._items[self._find(item)]["last"] = -1
 
     def block(self, item: str, until: int) -> None:
         """Do not ask for the item before tick `until`."""
         record = self._items[self._find(item)]
         record["blocked"] = max(int(record["blocked"]), int(until))
+
+    def resume(self, items: Iterable[str]) -> None:
+        """Try these items again at once, however long they were to be waited for: their server answers again."""
+        for item in items:
+            if item in self._index:
+                self._items[self._index[item]]["blocked"] = 0
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
@@ -263,22 +295,24 @@ class Poller:
         if self._now is None:
             return []
         now = self._now if at is None else max(int(at), self._now)
-        names = self._queries if only is None else only
-        listed = [(self._queries[name], self._table[self._places[name]]) for name in names]
-        return PolledAnswer.of(listed, self._links, self._items, now, self._stale)
+        names = list(self._queries if only is None else only)
+        queries, places = [self._queries[name] for name in names], [self._places[name] for name in names]
+        return PolledAnswer.of(queries, self._table[places], self._links, self._items, now, self.options)
 
-    @property
-    def _stale(self) -> int:
-        """Ticks after which a value is too old to answer with."""
-        return 2 * self.options.max_interval
+    def disturbed(self) -> frozenset[str]:
+        """The queries of which some item cannot be had, or is too old, by now."""
+        if self._now is None:
+            return frozenset()
+        self._assess(self._now)
+        states = self._states
+        return frozenset(name for name, place in self._places.items() if states[place]) if states.any() else frozenset()
 
     def overdue(self) -> frozenset[str]:
-        """The items whose values are too old to answer with, by now."""
-        last = self._items["last"]
-        old = (last >= 0) & ((self._now or 0) - last > self._stale)
-        if not old.any():
-            return frozenset()
-        return frozenset(name for name, i in self._index.items() if old[i])
+        """The items that cannot be had, or whose values are too old to answer with, by now."""
+        now, items = self._now or 0, self._items
+        away = (items["failures"] > 0) | (items["missing"] > 0) | (now - items["last"] > self.options.oldest)
+        away &= items["last"] >= 0
+        return frozenset(name for name, i in self._index.items() if away[i]) if away.any() else frozenset()
 
     def figures(self) -> dict[str, NDArray[Any]]:
         """What is known of each item, in the order of `items`: its value (NaN before the first pull), the tick of its
@@ -356,7 +390,7 @@ class Poller:
         # Rows keep a copy of the weights by item; one query's part of it is not worth finding.
         table = self._rows.table
         chosen = self._table if self._settings.chooser == RISK else self._table[:0]
-        self._rows = rows_of(chosen, self._links, len(self._items))
+        self._rows = rows_of(chosen, self._links, len(self._items), self.options.first_doubt)
         for field in LEARNED:
             self._rows.table[field] = table[field]
         if self._now is not None:
@@ -375,10 +409,12 @@ class Poller:
         set_bounds(items, table, links, options.states)
         items["cost"] = options.charges(names)
         items["server"], servers = options.hosts(names)
-        rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names))
+        items["missing"] = -options.patience
+        rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names), options.first_doubt)
         window = fresh_window(
-            links, len(names), settings.window, used=True, doubted=True, calibrated=settings.calibrated
-        )
+            links, len(names), settings.window,
+            used=True, doubted=True, calibrated=settings.calibrated, excused=len(queries),
+        )  # fmt: skip
         together = nothing_together(len(names), settings.max_interval, options.correlated)
         if self._index or self._queries:
             carried(
@@ -390,7 +426,7 @@ class Poller:
         self._places = {query.name: place for place, query in enumerate(queries)}
         self._table, self._links, self._rows, self._items, self._chains = table, links, rows, items, chains
         self._window, self._together, self._servers = window, together, servers
-        self._room = room_for(len(names))
+        self._room, self._states = room_for(len(names)), np.zeros(len(queries), np.int8)
         self._look()
         self._said = {name: value for name, value in self._said.items() if name in self._queries}
         self._hint[0] = 0
@@ -468,3 +504,4 @@ class Poller:
     _together: Together
     _room: Room
     _lanes: Lanes
+    _states: States

@@ -69,6 +69,7 @@ def start_feedback(queries: Records, safety: float | None, gamma: float) -> None
     queries["gamma"], queries["before"] = gamma, np.nan
     queries["good"], queries["ticks"] = 0.0, 0.0
     queries["missed"], queries["feared"], queries["recent"], queries["haste"] = 0.0, 0.0, 0.0, 1.0
+    queries["since"] = -1
 
 
 def item_key(seed: int, name: str) -> np.uint64:
@@ -113,8 +114,10 @@ def set_bounds(items: Records, queries: Records, links: Links, states: int) -> N
     items["always"][links.items[np.repeat(queries["within"] == 0.0, sizes)]] = True
 
 
-def fresh_window(links: Links, items: int, size: int, *, used: bool, doubted: bool, calibrated: bool) -> Window:
-    """An empty window of `size` ticks, with only the arrays that are needed."""
+def fresh_window(
+    links: Links, items: int, size: int, *, used: bool, doubted: bool, calibrated: bool, excused: int = 0
+) -> Window:
+    """An empty window of `size` ticks, with only the arrays that are needed. excused: queries that may be."""
     empty = np.zeros((0, 0))
     return Window(
         np.zeros((items, size)) if used else empty,
@@ -122,4 +125,5 @@ def fresh_window(links: Links, items: int, size: int, *, used: bool, doubted: bo
         np.zeros((items, size)) if used and links.ordered.size else empty,
         np.zeros((items, size)) if calibrated else empty,
         np.zeros((items, size) if calibrated else (0, 0), np.bool_),
+        np.zeros((excused, size) if excused else (0, 0), np.int8),
     )

@@ -9,6 +9,7 @@ replaces ρ·age where changes are no walk, is in `calibration`.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +31,10 @@ ROW = np.dtype(
         ("half", np.float64),  # within² / 2
         ("scale", np.float64),  # 1 / (1 − fidelity)
         ("z", np.float64),
-        ("variance", np.float64),  # Σ w²·ρ·age^h over the items that are not marked
+        ("variance", np.float64),  # Σ w²·ρ·age^h over the items that are not marked and not lost
         ("feared", np.float64),  # Σ of its risks since the last calibration
         ("doubt", np.float64),  # how many times its risk is what the model says
+        ("lost", np.int64),  # how many of its items cannot be had at this tick
     ],
     align=True,
 )
@@ -53,8 +55,11 @@ class Rows(NamedTuple):
     item_weights: Floats
 
 
-def rows_of(queries: Records, links: Links, n_items: int) -> Rows:
-    """The rows of the queries: one a linear query, one for each item of a min or max (its share of the risk)."""
+def rows_of(queries: Records, links: Links, n_items: int, doubt: float = 1.0) -> Rows:
+    """The rows of the queries: one a linear query, one for each item of a min or max (its share of the risk).
+
+    doubt: how many times its risk is thought to be what the model says, until that is known.
+    """
     sizes = queries["stop"] - queries["start"]
     used = (queries["within"] > 0) & (sizes > 0)
     whole = queries["kind"] == LINEAR
@@ -67,11 +72,18 @@ def rows_of(queries: Records, links: Links, n_items: int) -> Rows:
     table["query"] = owner
     risk = 1.0 - np.minimum(queries["required"][owner], _STRICTEST)
     table["scale"] = np.where(whole[owner], 1, sizes[owner]) / risk
-    table["z"] = FIRST_Z
-    table["doubt"] = 1.0
+    table["z"] = FIRST_Z if doubt == 1.0 else _first_z(table["scale"] * doubt)
+    table["doubt"] = doubt
     table["bound"] = (queries["within"][owner] * ROUNDING) ** 2
     table["half"] = queries["within"][owner] ** 2 / 2.0
     return _linked(table, links, n_items)
+
+
+def _first_z(scale: Floats) -> Floats:
+    """The z at which a row's risk is the allowed one; scale: of the risk, one over what is allowed."""
+    distinct, place = np.unique(scale, return_inverse=True)
+    allowed = [min(max(-NormalDist().inv_cdf(0.5 / each), FIRST_Z), 6.0) for each in distinct.tolist()]
+    return np.array(allowed)[place]
 
 
 def _linked(table: Records, links: Links, n_items: int) -> Rows:
@@ -89,7 +101,7 @@ def refresh(rows: Rows, items: Records, tick: int) -> None:
     """Make the sums of every row anew."""
     spread = np.empty(len(items))
     for i in range(len(items)):
-        spread[i] = 0.0 if items[i].marked else spread_of(items, i, tick)
+        spread[i] = 0.0 if items[i].marked else counted_spread(items, i, tick)
     _sum_up(rows, spread)
 
 
@@ -126,12 +138,36 @@ def spread_of(items: Records, item: int, tick: int) -> float:
     return spread_after(items[item], tick - items[item].last)
 
 
+@compiled
+def lost(item: Record, tick: int) -> bool:
+    """Whether an item cannot be had: its pulls fail, nothing comes of them, or it must not be asked for."""
+    return bool(item.failures > 0 or item.missing > 0 or item.blocked > tick)
+
+
+@borrowing
+def counted_spread(items: Records, item: int, tick: int) -> float:
+    """An item's part in what is decided: nothing if it is lost, because no pull of another one makes up for it."""
+    return 0.0 if lost(items[item], tick) else spread_of(items, item, tick)
+
+
+@borrowing
+def count_lost(rows: Rows, items: Records, tick: int) -> None:
+    """Count the items of each row that are lost."""
+    table = rows.table
+    for r in range(len(table)):
+        table[r].lost = 0
+    for i in range(len(items) if len(table) > 0 else 0):
+        if lost(items[i], tick):
+            for k in range(rows.item_start[i], rows.item_start[i + 1]):
+                table[rows.item_rows[k]].lost += 1
+
+
 @borrowing
 def mark(rows: Rows, items: Records, item: int, tick: int) -> None:
     """Take an item as fresh."""
     if not items[item].marked:
         items[item].marked = True
-        shift(rows, item, -spread_of(items, item, tick))
+        shift(rows, item, -counted_spread(items, item, tick))
 
 
 @borrowing
@@ -139,7 +175,7 @@ def unmark(rows: Rows, items: Records, item: int, tick: int) -> None:
     """Take an item as it is: it was not asked for after all, or did not answer."""
     if items[item].marked:
         items[item].marked = False
-        shift(rows, item, spread_of(items, item, tick))
+        shift(rows, item, counted_spread(items, item, tick))
 
 
 @borrowing
@@ -231,13 +267,13 @@ def joint_variance(rows: Rows, row: Record, items: Records, tick: int, correlati
     total = 0.0
     for k in range(row.start, row.stop):
         i = rows.items[k]
-        if items[i].marked:
+        if items[i].marked or lost(items[i], tick):
             continue
         age = tick - items[i].last
         total += rows.weights[k] * rows.weights[k] * spread_after(items[i], age)
         for other in range(row.start, k):
             j = rows.items[other]
-            if not items[j].marked:
+            if not items[j].marked and not lost(items[j], tick):
                 common = min(age, tick - items[j].last)
                 both = math.sqrt(spread_after(items[i], common) * spread_after(items[j], common))
                 total += 2.0 * rows.weights[k] * rows.weights[other] * correlation[i, j] * both
@@ -285,13 +321,18 @@ def grown(x: float) -> float:
 
 @borrowing
 def settle(rows: Rows, items: Records, tick: int, ticks: int, correlation: Floats) -> None:
-    """The end of a tick: every z moves towards where the row's mean risk is the allowed one. ticks: up to the next."""
+    """The end of a tick: every z moves towards where the row's mean risk is the allowed one. ticks: up to the next.
+
+    Where an item is lost, z stays: it says how often to ask for the others, and those are not at fault.
+    """
     table = rows.table
     if correlation.size > 0:
         for r in range(len(table)):
             table[r].variance = joint_variance(rows, table[r], items, tick, correlation)
     for r in range(len(table)):
         row = table[r]
+        if row.lost > 0:
+            continue
         risk = 0.0
         if row.variance * 42.25 > row.half:  # else less than 1e-19
             risk = erfc_of(math.sqrt(row.half / row.variance))

@@ -94,6 +94,7 @@ def simulate(
     limit: int | None = None,
     server_limits: Mapping[str, int] | None = None,
     history: bool = False,
+    cautious: bool = False,
 ) -> Run:
     """Count the pulls that `chooser` makes over the trace, and how often each query was within its bound.
 
@@ -108,6 +109,7 @@ def simulate(
     trusted, for items whose changes are no walk. forgetting: part of the chain's counts that is lost a
     tick. costs: of a pull, by item, 1 where missing. servers: the server of an item; those of one share a request.
     request_cost: of each request, on top. limit, server_limits: most pulls in a tick. history: keep fidelity by window.
+    cautious: of calibrated "risk": the model is doubted from the start, and always a little.
 
     >>> from tolerant.traces import Trace
     >>> trace = Trace(["a"], [[0.7 * t] for t in range(1000)])
@@ -118,7 +120,7 @@ def simulate(
     options = Options(
         chooser, pull_ratio, max_interval, smoothing, window, states, safety, intermediates, seed, gamma,
         learning_rate, estimate, execution, forecast, correlated, calibrated, forgetting, costs, servers,
-        request_cost, limit, server_limits,
+        request_cost, limit, server_limits, cautious=cautious,
     )  # fmt: skip
     index = referred(queries)
     values = _readings(trace, index)
@@ -162,7 +164,7 @@ def _polled(
         calibrated=settings.calibrated,
     )
     lanes = lanes_of(table if settings.chooser in ANY_OVER else table[:0], links, len(names))
-    rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names))
+    rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names), options.first_doubt)
     together = nothing_together(len(names), settings.max_interval, options.correlated)
     kept = np.full(((trace.ticks - 1) // settings.window if history else 0, 3), np.nan)
     sent, good, requests = _run(

@@ -18,7 +18,7 @@ from tolerant.polling.choosers import (
 )
 from tolerant.polling.lanes import Lanes
 from tolerant.polling.limits import trim
-from tolerant.polling.risk import Rows, choose_risk, mark, refresh, settle
+from tolerant.polling.risk import Rows, choose_risk, lost, mark, refresh, settle
 from tolerant.polling.together import Together, compare
 
 EVERY_TICK, ALL, PER_ITEM, POSITIVE_NEGATIVE, MAX, RISK, MAX_OVER, MAX_REPEATED = range(8)
@@ -33,7 +33,7 @@ def mark_due(rows: Rows, items: Records, every: bool, tick: int) -> None:
         item = items[i]
         if item.blocked > tick:
             continue
-        if every or item.always or item.last < 0 or tick - item.last >= item.cap:
+        if every or item.always or item.last < 0 or tick - item.last >= item.cap or lost(item, tick):
             mark(rows, items, i, tick)
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.polling.arrays import Floats, Indices, Links, Record, Records, Window
+from tolerant.polling.arrays import Floats, Honest, Indices, Integers, Links, Record, Records, Window
 from tolerant.polling.risk import spread_after
 
 
@@ -91,31 +91,55 @@ def inside(off: float, variance: float, bound: float) -> float:
 
 
 @compiled
-def delivered_honest(queries: Records, links: Links, window: Window, ticks: int, good: Floats) -> None:
-    """The same, values between pulls being normal around the line (§5.5); a min doubts the item that makes it."""
-    off, doubt = np.empty(ticks), np.empty(ticks)
+def delivered_honest(queries: Records, links: Links, window: Window, ticks: int, seen: Integers, found: Honest) -> None:
+    """The same, values between pulls being normal around the line (§5.5); a min doubts the item that makes it.
+
+    seen: from which column on each query counts.
+    """
+    within, off, doubt = np.empty(ticks), np.empty(ticks), np.empty(ticks)
     for q in range(len(queries)):
         query = queries[q]
         if query.kind == 3:
-            good[q] = ticks
-            continue
-        total = 0.0
-        if query.kind == 1 or query.kind == 2:
+            within[:] = 1.0
+        elif query.kind == 1 or query.kind == 2:
             for t in range(ticks):
                 apart, who = extreme_apart(query, links, window.held, window.apart, t)
-                total += inside(apart, window.doubt[who, t] if who >= 0 else 0.0, query.bound)
-            good[q] = total
-            continue
-        off[:] = 0.0
-        doubt[:] = 0.0
-        for k in range(query.start, query.stop):
-            i, weight = links.items[k], links.weights[k]
-            for t in range(ticks):
-                off[t] += weight * window.apart[i, t]
-                doubt[t] += weight * weight * window.doubt[i, t]
+                within[t] = inside(apart, window.doubt[who, t] if who >= 0 else 0.0, query.bound)
+        else:
+            _linear_within(query, links, window, ticks, off, doubt, within)
+        _add_up(q, window, within, seen[q], ticks, found)
+
+
+@borrowing
+def _linear_within(
+    query: Record, links: Links, window: Window, ticks: int, off: Floats, doubt: Floats, within: Floats
+) -> None:
+    """The probability at each tick that a linear query is within its bound. off, doubt: room."""
+    for t in range(ticks):
+        off[t], doubt[t] = 0.0, 0.0
+    for k in range(query.start, query.stop):
+        i, weight = links.items[k], links.weights[k]
         for t in range(ticks):
-            total += inside(off[t], doubt[t], query.bound)
-        good[q] = total
+            off[t] += weight * window.apart[i, t]
+            doubt[t] += weight * weight * window.doubt[i, t]
+    for t in range(ticks):
+        within[t] = inside(off[t], doubt[t], query.bound)
+
+
+@borrowing
+def _add_up(q: int, window: Window, within: Floats, first: int, ticks: int, found: Honest) -> None:
+    """Sum up what was delivered where something was promised, and what the model is to be judged by."""
+    good, counted, undisturbed, judged = 0.0, 0.0, 0.0, 0.0
+    for t in range(first, ticks):
+        state = window.excused[q, t] if window.excused.size > 0 else 0
+        if state < 3:
+            good += within[t]
+            counted += 1.0
+        if state < 2:
+            undisturbed += within[t]
+            judged += 1.0
+    found.good[q], found.counted[q] = good, counted
+    found.missed[q], found.judged[q] = judged - undisturbed, judged
 
 
 @borrowing

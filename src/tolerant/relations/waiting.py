@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,18 @@ class Waiting:
             elif not ripe.all():
                 self._arrived.append(part.take(~ripe))  # whether it is too far ahead, its next clock row says
         return in_order(together(due))
+
+    def everything(self) -> Changes:
+        """All that waits, also what no clock row has passed."""
+        return together([self._waiting, *self._arrived])
+
+    def drop(self, is_dropped: Callable[[Changes], NDArray[np.bool_]]) -> Changes:
+        """Let go of some of the changes that wait, and return them."""
+        everything = self.everything()
+        dropped = everything.take(is_dropped(everything))
+        self._waiting = self._waiting.take(~is_dropped(self._waiting))
+        self._arrived = [part.take(~is_dropped(part)) for part in self._arrived]
+        return dropped
 
     def clear(self) -> None:
         """Let go of everything that waits; time stays."""

@@ -10,25 +10,36 @@ from pathlib import Path
 from tolerant.sql import CreateStream, CreateTable, Pair, decode, encode
 from tolerant.sql.homes import Views
 from tolerant.streams import Stream
+from tolerant.transport.files import create_private, make_private_folder
 
 
-def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair | Views) -> str:
+def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair | Views, log: str) -> str:
     """The id of a stream's, table's or pair's checkpoint folder: it tells two pipelines of one stream apart.
 
-    A folder that is another stream's, one of the same name that was dropped, is emptied first.
+    A folder that is another stream's, one of the same name that was dropped, is emptied first; so is one that belongs
+    to another log than that with the id `log`: what it has read of that one says nothing about this one.
     """
     file, definition = folder / "tolerant.json", _definition(relation)
     if file.exists():
         held = json.loads(file.read_text())
-        if _same(held["stream"], definition):
+        if held.get("log") == log and _same(held["stream"], definition):
             return str(held["checkpoint"])
         shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     checkpoint = str(uuid.uuid4())
     scratch = folder / f"tolerant.{checkpoint}"
-    scratch.write_text(json.dumps({"checkpoint": checkpoint, "stream": definition}))
+    create_private(scratch)
+    scratch.write_text(json.dumps({"checkpoint": checkpoint, "stream": definition, "log": log}))
     scratch.rename(file)
     return checkpoint
+
+
+def checkpoint_in(folder: Path) -> str | None:
+    """The id of the checkpoint that a folder has, whatever it is of."""
+    try:
+        return str(json.loads((folder / "tolerant.json").read_text())["checkpoint"])
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _definition(relation: Stream | CreateTable | Pair | Views) -> str:

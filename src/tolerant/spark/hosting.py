@@ -10,7 +10,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from tolerant.transport.log import Entry
-from tolerant.transport.rows import pack, unpack
+from tolerant.transport.quarantine import WaitingRow
+from tolerant.transport.rows import pack, unpack_trusted
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,10 @@ class Replayed(ABC):
     def snapshot(self) -> bytes:
         """All of the state as bytes."""
 
+    def waiting_rows(self) -> list[WaitingRow]:
+        """The rows that wait for their time, if some of them can be dropped (`Quarantined.waiting`)."""
+        return []
+
     def apply(self, batch: Sequence[Entry]) -> tuple[list[Output], bytes]:
         """`Hosted.apply`."""
         return self.take(batch), pack_entries(batch)
@@ -86,7 +91,7 @@ def pack_entries(entries: Sequence[Entry]) -> bytes:
 
 def unpack_entries(payload: bytes) -> list[Entry]:
     """The entries that `pack_entries` made the bytes from."""
-    return [Entry(*row) for row in zip(*unpack(payload).to_pydict().values(), strict=True)]
+    return [Entry(*row) for row in zip(*unpack_trusted(payload).to_pydict().values(), strict=True)]
 
 
 _OUTPUTS = pa.schema([("topic", pa.string()), ("payload", pa.binary())])
@@ -100,4 +105,4 @@ def pack_outputs(outputs: Sequence[Output]) -> bytes:
 
 def unpack_outputs(payload: bytes) -> list[tuple[str, bytes]]:
     """(topic, payload) of the outputs that `pack_outputs` made the bytes from."""
-    return list(zip(*unpack(payload).to_pydict().values(), strict=True))
+    return list(zip(*unpack_trusted(payload).to_pydict().values(), strict=True))

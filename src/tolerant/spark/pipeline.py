@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
+from tolerant.spark.careful import Careful
 from tolerant.spark.hosting import Hosted
 from tolerant.spark.processor import OUTPUT, HostProcessor
 from tolerant.spark.sink import LogSink
@@ -42,6 +43,11 @@ class Pipeline:
     query: StreamingQuery
     sink: LogSink
 
+    @property
+    def done(self) -> int:
+        """How many batches this run has written."""
+        return self.sink.done
+
     def stop(self, wait: float = 30.0) -> None:
         """Finish the batch under way, if that takes no longer than `wait` seconds, and end."""
         self.sink.close(wait)
@@ -63,15 +69,17 @@ def start(
     trigger: str = "0 seconds",
     entries: int = ENTRIES,
     size: int = BYTES,
+    careful: Careful | None = None,
 ) -> Pipeline:
     """Start hosting the shards that `factory` makes on the entries of `topics`; it goes on from `checkpoint_dir`.
 
     `checkpoint`: the id of that directory. `stream`: with more than one shard in its options, rows are split between
     them; `split`: what else splits rows. `trigger`: how often a batch begins ("200 milliseconds"; "0 seconds": as soon
-    as the last is done), or `AVAILABLE_NOW`. `entries` and `size`: the most that one batch takes.
+    as the last is done), or `AVAILABLE_NOW`. `entries` and `size`: the most that one batch takes. `careful`: how to
+    find the entry that the batch to come has failed at before. Entries in `quarantine.<name>` are skipped.
     """
     options = {"uri": absolute(log), "topics": json.dumps(sorted(topics)), "checkpoint": checkpoint}
-    options |= {"entries": str(entries), "bytes": str(size)}
+    options |= {"entries": str(entries), "bytes": str(size), "quarantine": name}
     log.register(checkpoint, stream.name if stream else name, topics)
     spark.dataSource.register(LogSource)
     source = spark.readStream.format(LogSource.name()).options(**options).load()
@@ -79,10 +87,12 @@ def start(
     run = f"{name}/{uuid.uuid4()}"
     if split is None and stream is not None and stream.options.shards > 1:
         split = splitter(stream)
+    if split is not None:
+        split.careful = careful
     with _BUILDING, _settings(spark, 1 if split is None else split.shards):
         routed = _routed(source, split)
         with _workers_of_its_own(spark, run):
-            hosted = _host(routed, HostProcessor(factory, run))
+            hosted = _host(routed, HostProcessor(factory, run, careful))
         writer = hosted.writeStream.queryName(run).outputMode("append").foreachBatch(sink)
         writer = writer.option("checkpointLocation", str(Path(checkpoint_dir).absolute()))
         when = {"availableNow": True} if trigger == AVAILABLE_NOW else {"processingTime": trigger}

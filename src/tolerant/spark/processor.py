@@ -17,8 +17,10 @@ import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tolerant.spark import cache
-from tolerant.spark.hosting import Hosted, pack_outputs
+from tolerant.spark.careful import Careful, rows_at_fault
+from tolerant.spark.hosting import Hosted, Output, pack_outputs
 from tolerant.transport.log import Entry
+from tolerant.transport.quarantine import WaitingRow
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
@@ -49,11 +51,15 @@ class StateError(Exception):
 
 
 class HostProcessor(StatefulProcessor):  # type: ignore[misc]
-    """Runs the shards that `factory` makes. `pipeline` names this run of the pipeline, as no other is named."""
+    """Runs the shards that `factory` makes. `pipeline` names this run of the pipeline, as no other is named.
 
-    def __init__(self, factory: Callable[[int], Hosted], pipeline: str) -> None:
+    `careful`: how to find the entry that a batch has failed at before.
+    """
+
+    def __init__(self, factory: Callable[[int], Hosted], pipeline: str, careful: Careful | None = None) -> None:
         self._factory = factory
         self._pipeline = pipeline
+        self._careful = careful
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables; runs once on the driver too, so it does nothing else."""
@@ -72,7 +78,10 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
             born = core.snapshot()
             self._snapshot.update((born,))
             stamp = _Stamp(b"", len(born), 0, 0)
-        outputs, delta = core.apply(entries)
+        if self._careful is not None and self._careful.covers(entries):
+            outputs, delta = self._apply_carefully(int(shard), stamp, core, entries), None
+        else:
+            outputs, delta = core.apply(entries)
         written = self._write(stamp, core, delta)
         cache.put(self._pipeline, int(shard), written, core)
         if outputs:
@@ -80,6 +89,21 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _apply_carefully(self, shard: int, stamp: _Stamp, core: Hosted, entries: list[Entry]) -> list[Output]:
+        """Apply entries one at a time; if one fails, find out which of the rows that waited for it is at fault."""
+        assert self._careful is not None
+
+        def waiting(number: int) -> tuple[WaitingRow, ...] | None:
+            return rows_at_fault(entries[number], lambda: self._rebuilt(shard, stamp, entries[:number]))
+
+        return self._careful.each(entries, lambda entry: core.apply([entry])[0], waiting)
+
+    def _rebuilt(self, shard: int, stamp: _Stamp, entries: list[Entry]) -> Hosted:
+        """The shard as the store has it, with entries applied."""
+        core = self._rebuild(shard, stamp)
+        core.apply(entries)
+        return core
 
     def _current(self, shard: int) -> tuple[_Stamp | None, Hosted]:
         """The shard as the store has it, from memory if it can be."""
@@ -102,11 +126,11 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
         cache.settle()
         return core
 
-    def _write(self, stamp: _Stamp, core: Hosted, delta: bytes) -> bytes:
-        """Bring the store to the state of the core; the name of that state."""
+    def _write(self, stamp: _Stamp, core: Hosted, delta: bytes | None) -> bytes:
+        """Bring the store to the state of the core; the name of that state. Without a delta, by a snapshot."""
         now = replace(stamp, name=os.urandom(16))
-        now = replace(now, deltas=now.deltas + len(delta), count=now.count + 1)
-        if now.outweighed():
+        now = replace(now, deltas=now.deltas + len(delta or b""), count=now.count + 1)
+        if delta is None or now.outweighed():
             snapshot = core.snapshot()
             self._snapshot.update((snapshot,))
             self._deltas.clear()

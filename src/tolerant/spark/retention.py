@@ -10,7 +10,9 @@ from tolerant.transport import PipelineLog
 
 _CHUNK = 500  # entries deleted in one transaction
 _PAUSE = 0.02  # seconds between two, in which others can write
-_OF_STREAM = ("updates.", "feeds.", "copies.", "reports.", "pulls.", "dead.", "grants.", "forms.", "status.")
+_OF_STREAM = (
+    "updates.", "feeds.", "copies.", "reports.", "pulls.", "dead.", "grants.", "forms.", "conflicts.", "status.",
+)  # fmt: skip
 _OF_QUERY = ("answers.", "current.", "notices.")
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from tolerant.spark.java import java_home
+from tolerant.transport.files import create_private, private_umask
 
 _STATE = {
     # One store that holds more than memory and writes only what changed.
@@ -52,6 +59,14 @@ _SMALL = {
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "20",
 }
+_SECURITY = {
+    # Processes of Spark prove to each other that they belong together, and what they send or spill is encrypted. On one
+    # machine, on YARN and on Kubernetes Spark makes a new secret for each session itself, inside Java: one that was
+    # given here would stand on Java's command line. A standalone cluster has its own, in conf/spark-defaults.conf.
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.io.encryption.enabled": "true",
+}
 _ONE_MACHINE = {
     # The name of the machine may lead nowhere, on a laptop without a network say.
     "spark.driver.host": "127.0.0.1",
@@ -63,35 +78,76 @@ _LIGHT_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 garbage collector that stay out of the way are worth more than the last bit of speed. Halves the first batches."""
 
 
+def _on_a_network() -> dict[str, str]:
+    """The driver listens on one address, which executors are told: `SPARK_LOCAL_IP`, or this machine's first that is
+    not its own loopback.
+    """
+    address = os.environ.get("SPARK_LOCAL_IP") or _own_address()
+    return {"spark.driver.host": address, "spark.driver.bindAddress": address}
+
+
+def _own_address() -> str:
+    found = [one.address for many in psutil.net_if_addrs().values() for one in many if one.family == socket.AF_INET]
+    return next((address for address in found if not address.startswith("127.")), "127.0.0.1")
+
+
+def settings(master: str, shards: int = 1) -> dict[str, str]:
+    """All that a session on this master is configured with."""
+    local = master.startswith("local")
+    log4j = (_HERE / "log4j2.properties").as_uri()
+    return {
+        **_STATE,
+        **_PYTHON,
+        **_QUIET,
+        **_SECURITY,
+        **(_ONE_MACHINE | _FILES | _SMALL if local else _on_a_network()),
+        "spark.sql.shuffle.partitions": str(shards),
+        # Spark's planner recurses deeply; the default stack overflows now and then, when a query is stopped above all.
+        "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile={log4j}{_LIGHT_JAVA if local else ''}",
+    }
+
+
 def session(
-    master: str = "local[2]", shards: int = 1, app: str = "tolerant", mutterings: Path | None = None
+    master: str = "local[2]",
+    shards: int = 1,
+    app: str = "tolerant",
+    mutterings: Path | None = None,
+    inherited: int | None = None,
 ) -> SparkSession:
     """The session of this process, made if there is none. `shards`: the shuffle partitions, hence shards, of pipelines.
 
     `mutterings`: a file for what Python workers write to their standard output and error (PySpark's own report progress
     there); None: the terminal. What makes a batch fail is raised where the pipeline was started, in either case.
+    `inherited`: an open file that the Java process keeps open as long as it lives.
 
     Raises:
         JavaNotFound: there is no Java for it.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    local = master.startswith("local")
-    log4j = (_HERE / "log4j2.properties").as_uri()
-    settings = {
-        **_STATE,
-        **_PYTHON,
-        **_QUIET,
-        **(_ONE_MACHINE | _FILES | _SMALL if local else {}),
-        "spark.sql.shuffle.partitions": str(shards),
-        # Spark's planner recurses deeply; the default stack overflows now and then, when a query is stopped above all.
-        "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile={log4j}{_LIGHT_JAVA if local else ''}",
-    }
+    configured = settings(master, shards)
     builder = SparkSession.builder.master(master).appName(app)
-    for name, value in settings.items():
+    for name, value in configured.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with private_umask():  # Java's too, which it starts with
+        _start_java({"spark.master": master, "spark.app.name": app, **configured}, inherited)
+        spark = builder.getOrCreate()
     if mutterings is not None:
+        with contextlib.suppress(FileExistsError):
+            create_private(mutterings)
         java = spark.sparkContext._jvm.java
         java.lang.System.setErr(java.io.PrintStream(java.io.FileOutputStream(str(mutterings)), True))
     return spark
+
+
+def _start_java(settings: Mapping[str, str], inherited: int | None) -> None:
+    """Start the Java process of this one, unless there is one, in a session of its own.
+
+    Ctrl-C, and a SIGTERM to all processes of a group, then reach this process alone, which stops Java and its Python
+    workers in order. Java ends by itself when this process dies: it reads the end of its standard input.
+    """
+    if SparkContext._gateway is None:
+        keep = () if inherited is None else (inherited,)
+        conf = SparkConf().setAll(settings.items())
+        gateway = launch_gateway(conf, {"start_new_session": True, "pass_fds": keep})
+        SparkContext._ensure_initialized(gateway=gateway)

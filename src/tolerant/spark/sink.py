@@ -32,10 +32,15 @@ class LogSink:
         self._closed = False
         self._busy = threading.Lock()
         self.failure: Exception | None = None
+        self.batch = -1
+        """The batch under way, or the last one."""
+        self.done = 0
+        """How many batches have been written by this run."""
 
     def __call__(self, outputs: DataFrame, batch: int) -> None:
         """Append a batch's outputs: one row of them for each shard."""
         with self._busy:
+            self.batch = batch
             if self._closed:
                 raise BatchFailed("the pipeline is being stopped")
             try:
@@ -43,6 +48,7 @@ class LogSink:
                 packed = outputs.toArrow().column("outputs").to_pylist()
                 entries = [entry for shard in packed for entry in unpack_outputs(shard)]
                 self._log.append_once(self._checkpoint, batch, entries, self._fence)
+                self.done += 1
             except Exception as error:
                 self.failure = error
                 raise BatchFailed(f"batch {batch} failed: {type(error).__name__}") from None

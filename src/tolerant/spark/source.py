@@ -5,7 +5,8 @@ which waits for the checkpoint), so a batch that is run again reads exactly what
 entries.
 
 Options: `uri`; `topics`, a JSON list; `checkpoint`, the id under which the positions that were passed are recorded
-(none: they are not); `entries` and `bytes`, the most that one batch takes.
+(none: they are not); `entries` and `bytes`, the most that one batch takes; `quarantine`, the pipeline whose skipped
+entries come in their marked form.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pyspark.sql.types import StructType
 from tolerant.spark.cache import settle
 from tolerant.transport import Deleted, PipelineLog, open_log
 from tolerant.transport.log import START, Entry
+from tolerant.transport.quarantine import bodies, marked
 
 SCHEMA = "partition INT, position BIGINT, topic STRING, payload BINARY"
 """The columns of the source: those of `Entry`."""
@@ -75,6 +77,7 @@ class LogSource(DataSource):  # type: ignore[misc]
             options.get("checkpoint", ""),
             int(options.get("entries", ENTRIES)),
             int(options.get("bytes", BYTES)),
+            options.get("quarantine", ""),
         )
 
 
@@ -89,12 +92,15 @@ class Range(InputPartition):  # type: ignore[misc]
 class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Plans batches as ranges of positions, and reads them."""
 
-    def __init__(self, uri: str, topics: tuple[str, ...], checkpoint: str, entries: int, size: int) -> None:
+    def __init__(
+        self, uri: str, topics: tuple[str, ...], checkpoint: str, entries: int, size: int, quarantine: str = ""
+    ) -> None:
         self._uri = uri
         self._topics = topics
         self._checkpoint = checkpoint
         self._entries = entries
         self._size = size
+        self._quarantine = quarantine
         self._target: int | None = None
         self._recorded = float("-inf")
 
@@ -137,12 +143,13 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         """The entries of a range, in order, a few thousand at a time."""
         log = opened(self._uri)
         position = partition.start
+        skipped = bodies(log, self._quarantine) if self._quarantine else {}
         while position < partition.end:
             entries = [e for e in log.read(self._topics, position, _CHUNK) if e.position <= partition.end]
             if not entries:
                 return
             position = entries[-1].position
-            yield entries_batch(entries)
+            yield entries_batch(marked(entries, skipped))
 
     def commit(self, end: dict[str, int]) -> None:
         """Record what the checkpoint has passed; a record that is a little old only keeps rows a little longer."""

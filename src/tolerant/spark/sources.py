@@ -1,19 +1,24 @@
 """The sources that a shard hears of: when each was last heard, its newest start, and when it falls silent.
 
-A source is *silent* at t when no row of it has an `at` in [t − lease, t] (`specs/0-pipeline.md` §3).
+A source is *silent* at t when no row of it has an `at` in [t − lease, t] (`specs/0-pipeline.md` §3). It has *lived* up
+to the greatest `through` of its rows that have been read, of the start that its items are known by: later it may have
+died, which nobody knows before its lease is over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.kernels.compiled import compiled
+from tolerant.kernels.versions import COUNTER_BITS
 
 _NEVER = -(2**62)
-_COLUMNS = ("heard", "read", "epoch", "silent", "skew")
+_COLUMNS = ("heard", "read", "epoch", "silent", "skew", "lived")
 
 
 @compiled
@@ -35,30 +40,56 @@ class Sources:
         self.epoch = np.zeros(0, np.int64)
         self.silent = np.zeros(0, np.bool_)
         self.skew = np.zeros(0, np.int64)
+        self.lived = np.zeros(0, np.int64)
+        self._coming: dict[tuple[int, int], int] = {}  # `lived` of starts that have not been reached, by source, epoch
 
-    def enlist(self, name: str) -> int:
-        """The index of a source, which gets one if it has none."""
-        if name not in self._index:
-            self._index[name] = len(self.names)
-            self.names.append(name)
-            self.heard = np.append(self.heard, _NEVER)
-            self.read = np.append(self.read, 0)
-            self.epoch = np.append(self.epoch, 0)
-            self.silent = np.append(self.silent, False)
-            self.skew = np.append(self.skew, 0)
-        return self._index[name]
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def find(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """The indices of sources, −1 for one that has none."""
+        return np.fromiter(map(self._index.get, names, repeat(-1)), np.int64, len(names))
+
+    def enlist(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """The indices of sources, which get one if they have none."""
+        new = [name for name in dict.fromkeys(names) if name not in self._index]
+        if new:
+            self._index.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
+            self.names += new
+            self.heard = np.append(self.heard, np.full(len(new), _NEVER))
+            self.lived = np.append(self.lived, np.full(len(new), _NEVER))
+            self.silent = np.append(self.silent, np.zeros(len(new), np.bool_))
+            for name in ("read", "epoch", "skew"):
+                setattr(self, name, np.append(getattr(self, name), np.zeros(len(new), np.int64)))
+        return self.find(names)
 
     def count(self, rows: NDArray[np.void]) -> None:
         """Rows of sources have been read, though their time may not have come: `read` is the greatest sequence."""
         _raise(self.read, rows["source"], rows["sequence"])
+        epoch = rows["sequence"] >> COUNTER_BITS
+        current = rows[epoch == self.epoch[rows["source"]]]
+        _raise(self.lived, current["source"], current["through"])
+        for row in rows[epoch > self.epoch[rows["source"]]]:
+            start, through = (int(row["source"]), int(row["sequence"]) >> COUNTER_BITS), int(row["through"])
+            self._coming[start] = max(self._coming.get(start, through), through)
+
+    def restart(self, source: int, epoch: int) -> None:
+        """A source has started again: what it said before tells nothing about how long it has lived since."""
+        self.epoch[source] = epoch
+        self.lived[source] = self._coming.get((source, epoch), _NEVER)
+        self._coming = {start: at for start, at in self._coming.items() if start[0] != source or start[1] > epoch}
 
     def hear(self, rows: NDArray[np.void]) -> None:
         """Rows of sources have been applied."""
         _raise(self.heard, rows["source"], rows["heard"])
 
+    def heard_of(self) -> NDArray[np.bool_]:
+        """Which sources were heard and are not known to be silent."""
+        return ~self.silent & (self.heard > _NEVER)
+
     def next_silence(self, rows: NDArray[np.void], until: int) -> int | None:
         """The first moment up to `until` at which a source that was heard falls silent, given the rows to come."""
-        live = ~self.silent & (self.heard > _NEVER)
+        live = self.heard_of()
         if not live.any() or int(self.heard[live].min()) + self._lease >= until:
             return None
         source = np.concatenate([np.flatnonzero(live), rows["source"], np.flatnonzero(live)])
@@ -70,16 +101,18 @@ class Sources:
 
     def fallen_silent(self, at: int) -> NDArray[np.int64]:
         """The sources that were heard, are not known to be silent, and are silent at `at`."""
-        return np.flatnonzero(~self.silent & (self.heard > _NEVER) & (self.heard + self._lease < at))
+        return np.flatnonzero(self.heard_of() & (self.heard + self._lease < at))
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
         """Everything as arrays and plain values; `load` takes it back."""
         arrays = {f"source.{name}": getattr(self, name) for name in _COLUMNS}
-        return arrays, self.names
+        return arrays, [self.names, [[*start, at] for start, at in self._coming.items()]]
 
-    def load(self, arrays: dict[str, NDArray[Any]], names: Any) -> None:
+    def load(self, arrays: dict[str, NDArray[Any]], values: Any) -> None:
         """Become what `state` said."""
+        names, coming = values
         self.names = names
+        self._coming = {(source, epoch): at for source, epoch, at in coming}
         self._index = {name: index for index, name in enumerate(names)}
         for name in _COLUMNS:
             setattr(self, name, arrays[f"source.{name}"])

@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tolerant.spark.careful import Careful
 from tolerant.streams import Stream, is_sum, key_parts, shard_of_sum
 from tolerant.transport import rows
-from tolerant.transport.log import QUERIES
+from tolerant.transport.log import QUERIES, Entry
+from tolerant.transport.quarantine import is_marked
 
 SPLIT_SCHEMA = "shard INT, partition INT, position BIGINT, topic STRING, payload BINARY"
 """The columns of the source, and the shard that the row is for."""
@@ -59,7 +61,7 @@ def split(payload: bytes, stream: Stream) -> list[tuple[int, bytes]]:
     What cannot be read goes to shard 0 as it is, which buries it.
     """
     try:
-        batch = rows.unpack(payload)
+        batch = rows.unpack(payload, stream.options.limits)
     except ValueError:
         return [(0, payload)]
     if not rows.are_updates(batch):
@@ -79,10 +81,14 @@ def splitter(stream: Stream) -> Split:
 
 
 class Splitter(ABC):
-    """A stage for `mapInArrow`: batches of the source in, the same with their shard out; travels to the workers."""
+    """A stage for `mapInArrow`: batches of the source in, the same with their shard out; travels to the workers.
+
+    `careful`: how to find the entry that a batch has failed at before.
+    """
 
     def __init__(self, shards: int) -> None:
         self.shards = shards
+        self.careful: Careful | None = None
 
     @abstractmethod
     def parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
@@ -91,18 +97,22 @@ class Splitter(ABC):
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch out for each that comes in."""
         for batch in batches:
-            found = [
-                (shard, partition, position, topic, part)
-                for partition, position, topic, payload in zip(*batch.to_pydict().values(), strict=True)
-                for shard, part in self._all_parts(topic, payload)
-            ]
-            columns = list(zip(*found, strict=True)) or [()] * len(_ARROW)
-            yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)
+            columns = zip(*batch.to_pydict().values(), strict=True)
+            entries = [Entry(topic, partition, position, payload) for partition, position, topic, payload in columns]
+            if self.careful is not None and self.careful.covers(entries):
+                found = self.careful.each(entries, self._split)
+            else:
+                found = [part for entry in entries for part in self._split(entry)]
+            made = list(zip(*found, strict=True)) or [()] * len(_ARROW)
+            yield pa.record_batch([pa.array(c, f.type) for c, f in zip(made, _ARROW, strict=True)], schema=_ARROW)
 
-    def _all_parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
-        if topic == QUERIES:
-            return [(shard, payload) for shard in range(self.shards)]
-        return self.parts(topic, payload)
+    def _split(self, entry: Entry) -> list[tuple[int, int, int, str, bytes]]:
+        """(shard, partition, position, topic, payload) of the parts; what must be skipped goes to all shards."""
+        if entry.topic == QUERIES or is_marked(entry.topic):
+            parts = [(shard, entry.payload) for shard in range(self.shards)]
+        else:
+            parts = self.parts(entry.topic, entry.payload)
+        return [(shard, entry.partition, entry.position, entry.topic, part) for shard, part in parts]
 
 
 class Split(Splitter):
@@ -122,7 +132,7 @@ def _shards(keys: pa.DictionaryArray, stream: Stream) -> NDArray[np.int64]:
 
     def one(key: str | None) -> int:
         try:
-            return shard_of(key or "", stream)
+            return shard_of(key or "", stream) if len(key or "") <= stream.options.max_key_length else 0
         except (ValueError, TypeError):
             return 0
 
@@ -132,10 +142,29 @@ def _shards(keys: pa.DictionaryArray, stream: Stream) -> NDArray[np.int64]:
     return np.where(known, by_word[indices.fill_null(0).to_numpy()], 0)
 
 
+def _said_through(batch: pa.RecordBatch, sources: pa.StringArray, mine: NDArray[np.bool_]) -> pa.RecordBatch:
+    """The batch with the `through` of each source's last row also in the last one that is `mine`."""
+    names, timeless = sources.to_pylist(), pc.not_equal(batch.column("kind").cast(pa.string()), "clock")
+    spoken = timeless.fill_null(True).to_numpy(zero_copy_only=False)
+    last, own = ({names[row]: row for row in np.flatnonzero(chosen).tolist()} for chosen in (spoken, spoken & mine))
+    behind = [(row, last[name]) for name, row in own.items() if last[name] != row]
+    place = batch.schema.get_field_index("through")
+    through = batch.column(place)
+    if not behind or through.null_count:
+        return batch
+    numbers = through.to_numpy(zero_copy_only=False).copy()
+    for row, end in behind:
+        numbers[row] = numbers[end]
+    return batch.set_column(place, batch.schema.field(place), pa.array(numbers, pa.int64()))
+
+
 def _part(batch: pa.RecordBatch, of_row: NDArray[np.int64], shard: int) -> pa.RecordBatch:
-    """The rows for one shard in their order, with a beat for each source that has rows for others only."""
+    """The rows for one shard in their order, with a beat for each source that has rows for others only. The last row of
+    each source says for the shard what the last one of all says: through when the source has said everything.
+    """
     mine = (of_row == shard) | (of_row < 0)
     sources = batch.column("source").cast(pa.string())
+    batch = _said_through(batch, sources, mine)
     silent = set(pc.unique(sources).to_pylist()) - set(pc.unique(sources.filter(pa.array(mine))).to_pylist()) - {None}
     if not silent:
         return batch.filter(pa.array(mine))

@@ -18,6 +18,7 @@ from tolerant.planning import simulate as simulate_here
 from tolerant.planning.arrays import Floats
 from tolerant.planning.dynamics import cosine_of, differences, moments
 from tolerant.queries import Aggregate
+from tolerant.sql.names import backticked
 from tolerant.traces import Trace
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _numbers(items: list[str]) -> list[Column]:
     """The items' columns, under names that nobody can misread."""
     from pyspark.sql import functions as F
 
-    return [F.col(f"`{name}`").cast("double").alias(f"c{place}") for place, name in enumerate(items)]
+    return [F.col(backticked(name)).cast("double").alias(f"c{place}") for place, name in enumerate(items)]
 
 
 def _wide_blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[Floats]:

@@ -5,7 +5,7 @@ Time is rows in the log (`specs/0-pipeline.md` §3), so all of this is a functio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,21 @@ class Timeline:
         """The items that rows still wait for."""
         parts = [*self._waiting, *(rows for chunks in self._arrived.values() for rows in chunks)]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *(rows["item"] for rows in parts)]))
+
+    def all_waiting(self) -> NDArray[np.void]:
+        """The rows whose time has not come, those that no clock row has passed among them."""
+        arrived = (rows for chunks in self._arrived.values() for rows in chunks)
+        return np.concatenate([np.zeros(0, ROW), *self._waiting, *arrived])
+
+    def drop(self, is_dropped: Callable[[NDArray[np.void]], NDArray[np.bool_]]) -> NDArray[np.void]:
+        """Let go of some of the rows whose time has not come, and return them."""
+        everything = self.all_waiting()
+        dropped = everything[is_dropped(everything)]
+        self._waiting = [rows[~is_dropped(rows)] for rows in self._waiting]
+        self._arrived = {
+            partition: [rows[~is_dropped(rows)] for rows in chunks] for partition, chunks in self._arrived.items()
+        }
+        return dropped
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
         """Everything as arrays and plain values; `load` takes it back."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import NotAvailable, StatementError
 from tolerant.sql.kinds import KINDS, kind_of
-from tolerant.sql.kinds.bounded import check_within
+from tolerant.sql.kinds.bounded import check_within, over_table
 from tolerant.sql.kinds.retention import looked_up
+from tolerant.sql.limits import LONGEST_MESSAGE, MOST_QUERIES, MOST_RELATIONS
 from tolerant.sql.names import is_topic_name
+from tolerant.sql.predicates import check_predicate
 from tolerant.sql.refusals import conflict, how_to_change, in_use, unknown
 from tolerant.sql.render import number, render
 from tolerant.sql.statements import (
@@ -25,16 +27,20 @@ from tolerant.sql.statements import (
     CreateQuery,
     CreateStream,
     CreateTable,
+    Creation,
     Drop,
     KeepJoinSelect,
+    LocalStatement,
+    Select,
     Show,
     Statement,
     Subscribe,
     Unsubscribe,
+    conditions_of,
     relations,
 )
 from tolerant.sql.templates import bound_parameters
-from tolerant.streams import Stream
+from tolerant.streams import Limits, Stream
 
 UNCHANGED = "unchanged"
 """The message of a statement that says what already holds."""
@@ -73,6 +79,9 @@ class Catalogue:
 
     def apply(self, statement: Statement) -> Outcome:
         """Take the next statement of the log; one that cannot be used is refused, and changes nothing."""
+        existing = self.existing(statement)
+        if existing is not None:
+            return Outcome(True, _left_alone(statement, existing))
         try:
             self.check(statement)
             if isinstance(statement, CreateQuery) and _lacks_weights(statement):
@@ -82,15 +91,18 @@ class Catalogue:
             if isinstance(statement, CreateStream) and _lacks_network(statement.stream):
                 raise StatementError("the network is missing: the sender fills it in with with_network")
         except StatementError as error:
-            return Outcome(False, error.reason + (f"; {error.hint}" if error.hint else ""))
+            message = error.reason + (f"; {error.hint}" if error.hint else "")
+            return Outcome(False, message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "…")
         if self._holds(statement):
             return Outcome(True, UNCHANGED)
         return Outcome(True, self.record(statement), changed=True)
 
     def check(self, statement: Statement) -> None:
         """Raise StatementError (NotAvailable among them) if the statement could not be accepted now."""
-        if not isinstance(statement, Show) and not is_topic_name(statement.about):
+        if not isinstance(statement, LocalStatement) and not is_topic_name(statement.about):
             raise StatementError(f"not a name for a stream, table or query: {statement.about!r:.60}")
+        if self.existing(statement) is not None:
+            return
         match statement:
             case CreateStream():
                 self._check_stream(statement.stream)
@@ -109,6 +121,10 @@ class Catalogue:
 
     def record(self, statement: Statement) -> str:
         """Make it so, unchecked, and say what was done."""
+        if isinstance(statement, Creation) and statement.if_not_exists:
+            if self.existing(statement) is not None:
+                return UNCHANGED
+            statement = replace(statement, if_not_exists=False)
         match statement:
             case CreateStream(stream):
                 self.streams[stream.name] = stream
@@ -134,6 +150,19 @@ class Catalogue:
             case _:
                 raise ValueError(f"{type(statement).__name__} changes nothing")
 
+    def existing(self, statement: Statement) -> Statement | None:
+        """What a statement with IF NOT EXISTS leaves as it is: something of the same sort and name; None: nothing."""
+        if not isinstance(statement, Creation) or not statement.if_not_exists:
+            return None
+        stream = self.streams.get(statement.about)
+        match statement:
+            case CreateStream():
+                return None if stream is None else CreateStream(stream)
+            case CreateTable():
+                return self.tables.get(statement.about)
+            case _:
+                return self.queries.get(statement.about)
+
     def statements(self) -> list[Statement]:
         """Statements that, applied in order to an empty catalogue, make this one."""
         return [*map(CreateStream, self.streams.values()), *self.tables.values(), *self.queries.values()]
@@ -157,16 +186,25 @@ class Catalogue:
         """The stream that an aggregate is over."""
         if select.stream in self.tables and select.stream not in self.streams:
             other = select.weight.table if select.weight else ""
+            plain = not other and select.where is None and not select.group_by and select.factor == 1.0
+            first = f"put the stream first: FROM {other} JOIN {select.stream}" if other in self.streams else ""
             raise StatementError(
                 f"expected a stream, found the table {select.stream}",
                 expected="a stream",
                 found=f"table {select.stream}",
-                hint=f"put the stream first: FROM {other} JOIN {select.stream}" if other in self.streams else "",
+                hint=first or f"leave WITHIN out; {over_table(plain)[1]}",
                 about=("FROM", select.stream),
             )
         if select.stream not in self.streams:
             raise unknown("stream", select.stream, [*self.streams, *self.tables], "FROM", select.stream)
         return self.streams[select.stream]
+
+    def advised(self, error: StatementError) -> StatementError:
+        """The error with what is true for a table, where its relation is one."""
+        if error.over_table is not None and error.over_table[0] in self.tables:
+            relation, error.expected, error.hint = error.over_table
+            error.reason = f"expected {error.expected}: {relation} is a table"
+        return error
 
     def table(self, name: str) -> CreateTable:
         """The table of this name."""
@@ -213,6 +251,7 @@ class Catalogue:
             raise conflict("stream", stream.name, render(CreateStream(held)))
         if stream.name in self.tables:
             raise StatementError(f"{stream.name} is the name of a table", about=("STREAM", stream.name))
+        self._check_room()
         for kind in KINDS:
             if kind.feeds(stream) and not kind.available:
                 raise kind.not_available("FROM")
@@ -239,6 +278,7 @@ class Catalogue:
             raise conflict("table", table.name, render(self.tables[table.name]))
         if table.name in self.streams:
             raise StatementError(f"{table.name} is the name of a stream", about=("TABLE", table.name))
+        self._check_room()
         if table.uri is not None and not table.uri.lower().endswith(_TABLE_FILES):
             raise StatementError(
                 f"a table cannot be read from {table.uri!r}",
@@ -247,11 +287,18 @@ class Catalogue:
                 about=("FROM",),
             )
 
+    def _check_room(self) -> None:
+        if len(self.streams) + len(self.tables) >= MOST_RELATIONS:
+            raise StatementError(f"there are {MOST_RELATIONS:,} streams and tables, and there can be no more")
+
     def _check_query(self, query: CreateQuery) -> None:
         held = self.queries.get(query.name)
         if held is not None:
             self._check_same(held, query)
             return
+        if len(self.queries) >= MOST_QUERIES:
+            raise StatementError(f"there are {MOST_QUERIES:,} queries, and there can be no more", about=("QUERY",))
+        _check_conditions(query.select)
         for relation in relations(query.select):
             if relation not in self.streams and relation not in self.tables:
                 what = (
@@ -260,6 +307,7 @@ class Catalogue:
                     else "table"
                 )
                 raise unknown(what, relation, [*self.streams, *self.tables], "FROM", relation)
+            self._check_query_count(relation)
         kind = kind_of(query.select, self)
         if not kind.available:
             raise kind.not_available("QUERY", query.name)
@@ -270,11 +318,19 @@ class Catalogue:
             )
         kind.check(query, self)
 
-    def _check_same(self, held: CreateQuery, query: CreateQuery) -> None:
-        if _without_weights(held) != _without_weights(query):
-            raise conflict(
-                "query", query.name, render(held), how_to_change(_without_weights(held), _without_weights(query))
+    def _check_query_count(self, relation: str) -> None:
+        """Refuse one query more than a stream or table may have."""
+        stream = self.streams.get(relation)
+        most = Limits.queries if stream is None else stream.options.max_queries
+        if len(self.queries) >= most and len(self.queries_over(relation)) >= most:
+            raise StatementError(
+                f"{relation} has {most:,} queries, the most it may have",
+                hint="DROP QUERY one that nobody needs, or create the stream WITH (max_queries = …)",
             )
+
+    def _check_same(self, held: CreateQuery, query: CreateQuery) -> None:
+        if without_files(held) != without_files(query):
+            raise conflict("query", query.name, render(held), how_to_change(without_files(held), without_files(query)))
         if not _lacks_weights(query) and not self._lacks_lookup(query) and held != query:
             what = "weights" if isinstance(query.select, AggregateSelect) else "rows in the file"
             raise conflict("query", query.name, f"{render(held)}, with other {what}")
@@ -328,6 +384,22 @@ class Catalogue:
         return self.queries[name]
 
 
+def _left_alone(statement: Statement, existing: Statement) -> str:
+    same = without_files(statement) == without_files(existing)
+    return f"{UNCHANGED}: {statement.kind} {statement.about} exists" + (
+        "" if same else f", and is another: {render(existing)}"
+    )
+
+
+def _check_conditions(select: Select) -> None:
+    """Refuse conditions that no text could say."""
+    try:
+        for predicate in conditions_of(select):
+            check_predicate(predicate)
+    except ValueError as error:
+        raise StatementError(str(error), about=("WHERE",)) from None
+
+
 def _lacks_weights(query: CreateQuery) -> bool:
     select = query.select
     return isinstance(select, AggregateSelect) and select.weight is not None and select.weight.values is None
@@ -337,11 +409,18 @@ def _lacks_network(stream: Stream) -> bool:
     return stream.networked and stream.network is None
 
 
-def _without_weights(query: CreateQuery) -> CreateQuery:
-    """The query without what its sender has read from files."""
-    select = query.select
+_Statement = TypeVar("_Statement", bound=Statement)
+
+
+def without_files(statement: _Statement) -> _Statement:
+    """The statement without what its sender has read from files."""
+    if isinstance(statement, CreateStream):
+        return replace(statement, stream=replace(statement.stream, network=None))
+    if not isinstance(statement, CreateQuery):
+        return statement
+    select = statement.select
     if isinstance(select, KeepJoinSelect):
-        return replace(query, select=replace(select, file=None))
+        return replace(statement, select=replace(select, file=None))
     if not isinstance(select, AggregateSelect) or select.weight is None:
-        return query
-    return replace(query, select=replace(select, weight=replace(select.weight, values=None)))
+        return statement
+    return replace(statement, select=replace(select, weight=replace(select.weight, values=None)))

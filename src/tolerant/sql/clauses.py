@@ -142,7 +142,7 @@ def _value(cursor: Cursor, name: str) -> object:
                 hint="fidelity is the fraction of time that the bound holds; 1 is a guarantee",
             )
         return float(value)
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, int) or not 1 <= value < 2**63:
         raise StatementError(f"expected a whole number of rows after KEEP, found {value}", found=str(value), span=place)
     cursor.take_word("ROWS")
     return value

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from tolerant.sql.cursor import INFINITY
 from tolerant.sql.errors import StatementError
+from tolerant.sql.limits import DEEPEST_CONDITION
 from tolerant.sql.predicates import (
     And,
     Between,
@@ -23,9 +26,6 @@ from tolerant.sql.predicates import (
 )
 from tolerant.sql.scope import Scope, constant, place
 from tolerant.sql.shape import Band, ColumnRef, Condition, Equality
-
-DEEPEST = 50
-"""How deep AND, OR and NOT may be nested: predicates are judged by recursion."""
 
 _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
@@ -78,8 +78,7 @@ class Conditions:
         left, right = self.scope.column(difference.this.unnest()), self.scope.column(difference.expression.unnest())
         if left is None or right is None:
             raise self.scope.fail("a column minus a column", difference)
-        low, high = _operand(self.scope, node.args["low"]), _operand(self.scope, node.args["high"])
-        return Band(left, right, low, high)
+        return Band(left, right, _end(self.scope, node.args["low"]), _end(self.scope, node.args["high"]))
 
 
 def _chain(node: exp.Expr, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
@@ -95,8 +94,8 @@ def _chain(node: exp.Expr, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
 
 def _predicate(scope: Scope, node: exp.Expr, relations: set[str | None], depth: int) -> Predicate:
     node = node.unnest()
-    if depth > DEEPEST:
-        raise StatementError(f"conditions are nested deeper than {DEEPEST}", span=place(node))
+    if depth > DEEPEST_CONDITION:
+        raise StatementError(f"conditions are nested deeper than {DEEPEST_CONDITION}", span=place(node))
     if isinstance(node, exp.And | exp.Or):
         parts = tuple(_predicate(scope, part, relations, depth + 1) for part in _chain(node, type(node)))
         return And(parts) if isinstance(node, exp.And) else Or(parts)
@@ -118,7 +117,7 @@ def _leaf(scope: Scope, node: exp.Expr, relations: set[str | None]) -> Predicate
         return In(column.name, tuple(_operand(scope, value) for value in node.expressions))
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
         column = _column(scope, node.this, relations)
-        return Between(column.name, _operand(scope, node.args["low"]), _operand(scope, node.args["high"]))
+        return Between(column.name, _end(scope, node.args["low"]), _end(scope, node.args["high"]))
     if isinstance(node, exp.Column) and scope.column(node) is not None:
         return Compare(_column(scope, node, relations).name, "=", True)
     return None
@@ -127,9 +126,13 @@ def _leaf(scope: Scope, node: exp.Expr, relations: set[str | None]) -> Predicate
 def _comparison(scope: Scope, node: exp.Expr, relations: set[str | None]) -> Compare:
     op = _OPERATORS[type(node)]
     left, right = node.this.unnest(), node.expression.unnest()
-    if scope.column(left) is None and scope.column(right) is not None:
-        left, right, op = right, left, _TURNED[op]
-    return Compare(_column(scope, left, relations).name, op, _operand(scope, right))
+    column = scope.column(left)
+    if column is None and (other := scope.column(right)) is not None:
+        column, right, op = other, left, _TURNED[op]
+    if column is None:
+        raise scope.fail("a column", left)
+    relations.add(column.relation)
+    return Compare(column.name, op, _operand(scope, right))
 
 
 def _like(scope: Scope, node: exp.Escape | exp.Like, relations: set[str | None]) -> Like | None:
@@ -155,6 +158,16 @@ def _column(scope: Scope, node: exp.Expr, relations: set[str | None]) -> ColumnR
         raise scope.fail("a column", node)
     relations.add(column.relation)
     return column
+
+
+def _end(scope: Scope, node: exp.Expr) -> Operand:
+    """An end of a BETWEEN: an operand, or `INFINITY`, unless a parameter is called so."""
+    bare = node.unnest()
+    word = bare.this.unnest() if isinstance(bare, exp.Neg) else bare
+    plain = isinstance(word, exp.Column) and not word.table and not word.this.args.get("quoted")
+    if plain and word.name.upper() == INFINITY and word.name not in scope.parameters:
+        return -math.inf if isinstance(bare, exp.Neg) else math.inf
+    return _operand(scope, node)
 
 
 def _operand(scope: Scope, node: exp.Expr) -> Operand:

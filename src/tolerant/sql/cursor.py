@@ -15,6 +15,9 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _SHOWN = 40
 
+INFINITY = "INFINITY"
+"""How an end of a range that has no limit is written, with a minus or without."""
+
 
 class Cursor:
     """Reads tokens one after the other.
@@ -130,6 +133,25 @@ class Cursor:
         self.index += 1
         return -value if negative else value
 
+    def take_constant(self) -> str | int | float | bool:
+        """A number, an infinity, a text in quotes, TRUE or FALSE."""
+        what = "a number, a text in quotes, TRUE or FALSE"
+        if self.word() in ("TRUE", "FALSE"):
+            return self.take_word("TRUE", "FALSE") == "TRUE"
+        if self.token is not None and source(self.text, self.token)[0] in "'\"":
+            return self.take_string(what)
+        infinity = self.skip_infinity()
+        return self.take_number(what) if infinity is None else infinity
+
+    def skip_infinity(self) -> float | None:
+        """±infinity if `INFINITY`, with a minus or without, comes next, and it is taken; else None."""
+        negative = self.at_symbol("-")
+        following = self.tokens[self.index + negative] if self.index + negative < len(self.tokens) else None
+        if following is None or source(self.text, following).upper() != INFINITY:
+            return None
+        self.index += 1 + negative
+        return -math.inf if negative else math.inf
+
     def take_list(self, what: str) -> list[tuple[str, tuple[int, int]]]:
         """Names in parentheses, at least one, with their places."""
         self.take_symbol("(")
@@ -155,15 +177,16 @@ class Cursor:
 
 
 def number(written: str) -> int | float | None:
-    """The number that is written, an integer where it is written as one and fits 64 bits; None: it is no finite number.
+    """The number that is written; None: it is no finite number. An integer is exact if it has at most 19 digits: these
+    hold every integer of 64 bits, and the first ones beyond them, which must not be rounded into the range.
 
-    >>> number("5"), number("2.5e3"), number("1e999"), number("5L")
-    (5, 2500.0, None, None)
+    >>> number("5"), number("2.5e3"), number("1e999"), number("5L"), number("9223372036854775809")
+    (5, 2500.0, None, None, 9223372036854775809)
     """
     if not _NUMBER.fullmatch(written):
         return None
-    if written.isdecimal() and len(written) < 19:
-        return int(written)
+    if written.isdecimal() and len(digits := written.lstrip("0")) < 20:
+        return int(digits or "0")
     value = float(written)
     return value if math.isfinite(value) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tolerant.sql.errors import StatementError
+from tolerant.sql.limits import MOST_COLUMNS
 from tolerant.sql.options import check_options
 from tolerant.sql.statements import CreateTable
 from tolerant.sql.types import NUMERIC, TYPES
@@ -47,6 +48,8 @@ def check_table(table: CreateTable) -> None:
 
 def _check_columns(columns: tuple[Column, ...], key: tuple[str, ...]) -> None:
     names = [column.name for column in columns]
+    if len(names) > MOST_COLUMNS:
+        raise StatementError(f"a stream or table has at most {MOST_COLUMNS:,} columns, found {len(names):,}")
     for i, column in enumerate(columns):
         if column.name in names[:i]:
             raise StatementError(

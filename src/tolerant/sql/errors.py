@@ -1,7 +1,8 @@
 """What goes wrong with a statement.
 
 StatementError          the statement cannot be used: what was found, what was expected, where, what to do
-└── NotAvailable        the statement is right, but what it asks for is not built yet
+├── NotAvailable        the statement is right, but what it asks for is not built yet
+└── SecretShown         the statement holds what should be secret: its text is not repeated
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class StatementError(ValueError):
         self.column = column
         self.excerpt = excerpt
         """The line with a caret under the trouble."""
+        self.over_table: tuple[str, str, str] | None = None
+        """A relation that was taken for a stream; what is expected and the hint if it is a table."""
 
     def located(self: _Error, text: str, span: tuple[int, int]) -> _Error:
         """The same error, at these offsets of the text that holds the statement."""
@@ -84,6 +87,16 @@ class StatementError(ValueError):
 
 class NotAvailable(StatementError):
     """The statement is understood, but the kind of query (or stream) that it asks for is not built yet."""
+
+
+class SecretShown(StatementError):
+    """A statement that holds a password, say: the error says where, and does not repeat it."""
+
+    def located(self, text: str, span: tuple[int, int]) -> SecretShown:
+        """The same error with its place, without the text."""
+        located = super().located(text, span)
+        located.excerpt = ""
+        return located
 
 
 def expected(what: str, found: str, *, span: tuple[int, int] | None = None, hint: str = "") -> StatementError:

@@ -14,6 +14,7 @@ from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import KeyPart, Stream, key_parts, key_text
 
 _SEPARATOR = "\x00"
+_LONG = 256
 _FEW = 64
 """Up to this many keys, a loop is faster than arrays."""
 
@@ -29,12 +30,29 @@ def query_and_group(instance: str) -> tuple[str, str]:
     return query, group
 
 
+def shown_name(instance: str) -> str:
+    """A group of a query as people read it.
+
+    >>> shown_name(instance_name("total", "")), shown_name(instance_name("total", "web-1"))
+    ('total', 'total [web-1]')
+    """
+    query, group = query_and_group(instance)
+    return f"{query} [{group}]" if group else query
+
+
 class Keys:
     """Keys of a stream with their parts, by column."""
 
     def __init__(self, stream: Stream, texts: Sequence[str]) -> None:
         self._stream = stream
-        self.parts = [key_parts(text, stream.key_types) for text in texts]
+        self.parts: Sequence[tuple[KeyPart, ...]] = [key_parts(text, stream.key_types) for text in texts]
+
+    @classmethod
+    def of_parts(cls, stream: Stream, parts: Sequence[tuple[KeyPart, ...]]) -> Keys:
+        """Keys whose parts are known."""
+        keys = cls(stream, ())
+        keys.parts = parts
+        return keys
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -46,12 +64,22 @@ class Keys:
     @cached_property
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """Column → the values of all keys."""
-        return {name: np.array([parts[i] for parts in self.parts]) for i, name in enumerate(self._stream.key)}
+        return {name: _column([parts[i] for parts in self.parts]) for i, name in enumerate(self._stream.key)}
+
+
+def _column(values: list[KeyPart]) -> NDArray[np.generic]:
+    """The values as an array; as one of objects where NumPy's texts will not do, which are all as long as the longest
+    and have no NUL at their end.
+    """
+    if not values or not isinstance(values[0], str):  # all are of the column's type
+        return np.array(values)
+    is_plain = all(len(value) <= _LONG and "\x00" not in value for value in values)  # type: ignore[arg-type, operator]
+    return np.array(values) if is_plain else np.array(values, object)
 
 
 def members(select: AggregateSelect, keys: Keys) -> dict[str, dict[int, float]]:
     """Group → {position in `keys`: weight}, for the keys that the query is about. Without GROUP BY the group is ''."""
-    chosen = np.flatnonzero(_mask(select.where, keys))
+    chosen = np.flatnonzero(matching(select.where, keys))
     weights = None
     if select.weight is not None and select.weight.values is not None:
         weights = {tuple(key): value for key, value in select.weight.values}
@@ -74,7 +102,8 @@ def aggregate(query: str, group: str, select: AggregateSelect, weights: dict[str
     return Aggregate(instance_name(query, group), select.fn, weights, select.within)
 
 
-def _mask(where: Predicate | None, keys: Keys) -> NDArray[np.bool_]:
+def matching(where: Predicate | None, keys: Keys) -> NDArray[np.bool_]:
+    """For each key whether it satisfies the condition."""
     if where is None:
         return np.ones(len(keys), np.bool_)
     if len(keys) <= _FEW:

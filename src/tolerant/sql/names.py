@@ -32,6 +32,15 @@ def quoted(name: str) -> str:
     """
     if _PLAIN.fullmatch(name) and name.upper() not in RESERVED:
         return name
+    return backticked(name)
+
+
+def backticked(name: str) -> str:
+    """A name as SQL, in backticks whatever it is.
+
+    >>> print(backticked("a`b"))
+    `a``b`
+    """
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import compress, product
 
 from tolerant.sql.errors import StatementError
-from tolerant.sql.predicates import And, Between, Compare, In, Or, Predicate, matches
+from tolerant.sql.predicates import And, Between, Compare, In, Or, Predicate, leaves
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import KeyPart, Stream, key_text
 
 MOST_ITEMS = 100_000
 """Items that one query may name."""
 
+_MOST_WORK = 100_000_000  # comparisons with items, all in all
 _WHOLE = ("INT", "BIGINT")
 
 
@@ -22,6 +23,17 @@ def named_items(select: AggregateSelect, stream: Stream) -> list[str]:
     Raises:
         StatementError: its conditions do not say which items there are, or name none.
     """
+    return list(dict.fromkeys(map(key_text, named_keys(select, stream))))
+
+
+def named_keys(select: AggregateSelect, stream: Stream) -> list[tuple[KeyPart, ...]]:
+    """The keys of the items that a query names, some perhaps more than once.
+
+    Raises:
+        StatementError: its conditions do not say which items there are, or name none.
+    """
+    from tolerant.sql.membership import Keys, matching  # it needs NumPy, which most statements do not
+
     free = stream.key if select.weight is None else _not_joined(select, stream)
     chosen = {column: _options(select.where, column, stream) for column in free}
     for column, options in chosen.items():
@@ -33,10 +45,11 @@ def named_items(select: AggregateSelect, stream: Stream) -> list[str]:
                 hint="or join a table of weights: its rows name the items",
                 about=("FROM", stream.name),
             )
-    found = [row for row in _rows(select, stream, chosen) if matches(select.where, row)]
-    if not found and not (select.weight is not None and select.weight.values is None):
+    candidates = _keys(select, stream, chosen)
+    keys = list(compress(candidates, matching(select.where, Keys.of_parts(stream, candidates)).tolist()))
+    if not keys and not (select.weight is not None and select.weight.values is None):
         raise StatementError(f"the query names no item of {stream.name}", about=("FROM", stream.name))
-    return list(dict.fromkeys(key_text(tuple(row[column] for column in stream.key)) for row in found))
+    return keys
 
 
 def _not_joined(select: AggregateSelect, stream: Stream) -> tuple[str, ...]:
@@ -44,23 +57,35 @@ def _not_joined(select: AggregateSelect, stream: Stream) -> tuple[str, ...]:
     return tuple(column for column in stream.key if column not in joined)
 
 
-def _rows(select: AggregateSelect, stream: Stream, chosen: dict[str, list[KeyPart] | None]) -> list[dict[str, KeyPart]]:
+def _keys(
+    select: AggregateSelect, stream: Stream, chosen: dict[str, Sequence[KeyPart] | None]
+) -> list[tuple[KeyPart, ...]]:
     """Every combination of what the columns may be."""
     weight = select.weight
-    joined: Sequence[dict[str, KeyPart]] = [{}]
+    joined: Sequence[tuple[KeyPart, ...]] = [()]
+    columns: list[str] = []
     if weight is not None:
         columns = [column for column, _ in weight.on]
-        joined = [dict(zip(columns, key, strict=True)) for key, _ in weight.values or ()]
+        joined = [key for key, _ in weight.values or ()]
     size = len(joined)
     for options in chosen.values():
         size *= len(options or ())
-    if size > MOST_ITEMS:
-        raise StatementError(f"a query names at most {MOST_ITEMS:,} items, found {size:,}")
-    own = [dict(zip(chosen, parts, strict=True)) for parts in product(*(options or () for options in chosen.values()))]
-    return [one | other for one in joined for other in own]
+    _check_size(size, sum(1 for _ in leaves(select.where)))
+    columns += chosen
+    places = [columns.index(column) for column in stream.key]
+    own = list(product(*(options or () for options in chosen.values())))
+    whole = own if weight is None else [one + other for one in joined for other in own]
+    return whole if list(stream.key) == columns else [tuple(key[place] for place in places) for key in whole]
 
 
-def _options(where: Predicate | None, column: str, stream: Stream) -> list[KeyPart] | None:
+def _check_size(items: int, comparisons: int) -> None:
+    if items > MOST_ITEMS:
+        raise StatementError(f"a query names at most {MOST_ITEMS:,} items, found {items:,}")
+    if items * comparisons > _MOST_WORK:
+        raise StatementError(f"{comparisons:,} comparisons are too many for {items:,} items; IN is one comparison")
+
+
+def _options(where: Predicate | None, column: str, stream: Stream) -> Sequence[KeyPart] | None:
     """What a column can be where the condition holds; None: anything, as far as the condition tells."""
     match where:
         case Compare(name, "=", value) if name == column:
@@ -68,16 +93,28 @@ def _options(where: Predicate | None, column: str, stream: Stream) -> list[KeyPa
         case In(name, values) if name == column:
             return list(dict.fromkeys(values))  # type: ignore[arg-type]
         case Between(name, int(low), int(high)) if name == column and _type(column, stream) in _WHOLE:
-            return list(range(low, min(high, low + MOST_ITEMS) + 1))
+            return range(low, min(high, low + MOST_ITEMS) + 1)
         case And(parts):
             known = [found for part in parts if (found := _options(part, column, stream)) is not None]
             return min(known, key=len, default=None)
         case Or(parts):
             each = [_options(part, column, stream) for part in parts]
-            if any(found is None for found in each):
-                return None
-            return list(dict.fromkeys(value for found in each for value in found or ()))
+            known = [found for found in each if found is not None]
+            return _union(known) if len(known) == len(each) else None
     return None
+
+
+def _union(choices: Sequence[Sequence[KeyPart]]) -> list[KeyPart]:
+    """What is in any of them, once."""
+    spans: list[range] = []
+    for span in sorted((one for one in choices if isinstance(one, range)), key=lambda span: span.start):
+        if spans and span.start <= spans[-1].stop:
+            spans[-1] = range(spans[-1].start, max(span.stop, spans[-1].stop))
+        else:
+            spans.append(span)
+    _check_size(sum(map(len, spans)), 1)
+    others = (one for one in choices if not isinstance(one, range))
+    return list(dict.fromkeys(value for part in (*spans, *others) for value in part))
 
 
 def _type(column: str, stream: Stream) -> str:

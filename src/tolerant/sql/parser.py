@@ -13,6 +13,8 @@ from tolerant.sql.cursor import Cursor
 from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import StatementError, expected, position
 from tolerant.sql.kinds import recognise
+from tolerant.sql.limits import LONGEST_TEXT
+from tolerant.sql.local import check_local, read_delete, read_insert, read_select_rows, read_show
 from tolerant.sql.options import NAMES, read_option
 from tolerant.sql.selects import outline
 from tolerant.sql.statements import (
@@ -21,7 +23,7 @@ from tolerant.sql.statements import (
     CreateStream,
     CreateTable,
     Drop,
-    Show,
+    LocalStatement,
     Statement,
     Subscribe,
     Unsubscribe,
@@ -30,7 +32,7 @@ from tolerant.sql.tokens import source, span, statements, tokenise
 from tolerant.sql.types import canonical_type
 from tolerant.streams import Column, KeyPart, Stream, StreamOptions
 
-_BEGINNINGS = "CREATE, ALTER, DROP, SHOW, SUBSCRIBE or UNSUBSCRIBE"
+_BEGINNINGS = "CREATE, ALTER, DROP, SHOW, SUBSCRIBE, UNSUBSCRIBE, INSERT, DELETE or SELECT"
 
 
 def parse(text: str, catalogue: Catalogue | None = None) -> Statement:
@@ -52,14 +54,25 @@ def parse_many(text: str, catalogue: Catalogue | None = None) -> list[Statement]
     tokens: list[Token] = []
     try:
         for tokens in statements(text, tokenise(text)):
+            _check_length(tokens)
             statement = _placed(text, tokens, _statement(Cursor(text, tokens)))
-            if known is not None and not isinstance(statement, Show):
+            if known is not None and isinstance(statement, LocalStatement):
+                check_local(statement, known, tokens[0].start)
+            elif known is not None:
                 known.check(statement)
                 known.record(statement)
             found.append(statement)
     except StatementError as error:
+        error = error if known is None else known.advised(error)
         raise error.located(text, error.span or _whereabouts(text, tokens, error.about)) from None
     return found
+
+
+def _check_length(tokens: list[Token]) -> None:
+    length = tokens[-1].end + 1 - tokens[0].start
+    if length > LONGEST_TEXT:
+        what = f"a statement of at most {LONGEST_TEXT:,} characters"
+        raise StatementError(f"expected {what}, found {length:,}", expected=what, found=f"{length:,}")
 
 
 def _offset(text: str, line: int, column: int) -> int:
@@ -90,7 +103,9 @@ def _statement(cursor: Cursor) -> Statement:
         case "CREATE":
             cursor.index += 1
             what = cursor.take_word("STREAM", "TABLE", "QUERY")
-            return _query(cursor) if what == "QUERY" else _relation(cursor, what)
+            unless = _if_not_exists(cursor)
+            created = _query(cursor) if what == "QUERY" else _relation(cursor, what)
+            return replace(created, if_not_exists=unless)
         case "ALTER":
             return _alter(cursor)
         case "DROP":
@@ -100,16 +115,26 @@ def _statement(cursor: Cursor) -> Statement:
             cursor.end("';'")
             return Drop(cast(Literal["query", "stream", "table"], dropped), name)
         case "SHOW":
-            cursor.index += 1
-            shown = cursor.take_word("QUERIES", "STREAMS", "TABLES").lower()
-            cursor.end("';'")
-            return Show(cast(Literal["queries", "streams", "tables"], shown))
+            return read_show(cursor)
         case "SUBSCRIBE" | "UNSUBSCRIBE":
             return _subscription(cursor)
+        case "INSERT":
+            return read_insert(cursor)
+        case "DELETE":
+            return read_delete(cursor)
         case "SELECT":
-            raise cursor.fail(_BEGINNINGS, hint="a query that stands is named: CREATE QUERY name AS SELECT …")
+            return read_select_rows(cursor)
         case _:
             raise cursor.fail(_BEGINNINGS)
+
+
+def _if_not_exists(cursor: Cursor) -> bool:
+    words = [source(cursor.text, token).upper() for token in cursor.rest()[:3]]
+    if words[:2] != ["IF", "NOT"]:  # else a name that is a keyword
+        return False
+    cursor.index += 2
+    cursor.take_word("EXISTS")
+    return True
 
 
 def _alter(cursor: Cursor) -> AlterQuery:
@@ -136,20 +161,11 @@ def _subscription(cursor: Cursor) -> Subscribe | Unsubscribe:
     if cursor.at_symbol(")"):
         cursor.index += 1
     else:
-        values.append(_constant(cursor))
+        values.append(cursor.take_constant())
         while cursor.take_symbol(",", ")") == ",":
-            values.append(_constant(cursor))
+            values.append(cursor.take_constant())
     cursor.end("';'")
     return made(name, tuple(values))
-
-
-def _constant(cursor: Cursor) -> KeyPart:
-    what = "a number, a text in quotes, TRUE or FALSE"
-    if cursor.word() in ("TRUE", "FALSE"):
-        return cursor.take_word("TRUE", "FALSE") == "TRUE"
-    if cursor.token is not None and source(cursor.text, cursor.token)[0] in "'\"":
-        return cursor.take_string(what)
-    return cursor.take_number(what)
 
 
 def _relation(cursor: Cursor, what: str) -> CreateStream | CreateTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tolerant.queries import Aggregate
@@ -11,6 +12,8 @@ from tolerant.sql.naming import named_items
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream
 
+PATIENCE = 2
+"""Ticks that an answer may take at least, before its item counts as one that cannot be had."""
 SURE = 0.9999
 """The fidelity that "risk" takes 1 for: only asking at every tick gives 1."""
 
@@ -72,9 +75,16 @@ def poller_options(stream: Stream) -> dict[str, Any]:
     such the plain model delivers less than it promises. It has no use for chains, and they are kept small.
     """
     options = stream.options
-    found: dict[str, Any] = {"chooser": options.chooser, "max_interval": options.max_interval}
+    found: dict[str, Any] = {
+        "chooser": options.chooser,
+        "max_interval": options.max_interval,
+        "patience": max(PATIENCE, math.ceil(options.latency / options.tick)),
+        "stale_after": options.stale_after // options.tick
+        if options.stale_after
+        else options.max_interval + math.ceil((options.timeout + options.latency) / options.tick) + PATIENCE,
+    }
     if options.chooser == "risk":
-        found |= {"calibrated": True, "forecast": True, "states": 3}
+        found |= {"calibrated": True, "forecast": True, "cautious": True, "states": 3}
     if options.per_second and options.chooser != "every-tick":
         found["limit"] = max(1, int(options.per_second * options.tick / SECOND)) * options.batch
     return found

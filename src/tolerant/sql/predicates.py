@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
+from tolerant.sql.limits import DEEPEST_CONDITION
 from tolerant.streams import KeyPart
 
 Operator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -159,6 +160,24 @@ def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
     if predicate is None:
         return ()
     return predicate.parts if isinstance(predicate, And) else (predicate,)
+
+
+def check_predicate(predicate: Predicate | None) -> None:
+    """Raise ValueError unless a predicate has parts wherever it needs them, and is not nested too deeply."""
+    level = [] if predicate is None else [predicate]
+    for _ in range(DEEPEST_CONDITION + 1):  # and one AND of all
+        inner: list[Predicate] = []
+        for part in level:
+            match part:
+                case And(()) | Or(()) | In(_, ()):
+                    raise ValueError(f"expected at least one part in {type(part).__name__.upper()}, found none")
+                case And(parts) | Or(parts):
+                    inner += parts
+                case Not(negated):
+                    inner.append(negated)
+        level = inner
+    if level:
+        raise ValueError(f"conditions are nested deeper than {DEEPEST_CONDITION}")
 
 
 def check_pattern(pattern: str, escape: str) -> None:

@@ -5,19 +5,39 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
 
 from tolerant.sql.errors import StatementError
 from tolerant.sql.names import quoted
 from tolerant.sql.render import number
 from tolerant.sql.statements import AggregateSelect, CreateQuery
 
+_COMPARED = 200
+"""Names that a misspelt one is compared with, at most."""
+_LISTED = 30
+"""Names in a message at most."""
+
 
 def unknown(what: str, name: str, known: Iterable[str], *about: str) -> StatementError:
     """Nothing goes by this name."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(name, islice(known, _COMPARED), n=1, cutoff=0.7)
     plural = "QUERIES" if what == "query" else f"{what.upper()}S"
     hint = f"did you mean {close[0]}?" if close else f"SHOW {plural} says which there are"
     return StatementError(f"there is no {what} {name}", expected=f"a {what}", found=name, hint=hint, about=about)
+
+
+def no_such(what: str, name: str, known: Iterable[str]) -> str:
+    """That nothing goes by this name, what might be meant, and which names there are.
+
+    >>> no_such("query", "inbuond", ["inbound", "outbound"])
+    'there is no query inbuond; did you mean inbound? There are: inbound, outbound'
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else "")
+    return (
+        f"there is no {what} {name}; {f'did you mean {close[0]}? There' if close else 'there'} are: {listed or 'none'}"
+    )
 
 
 def conflict(what: str, name: str, held: str, hint: str = "") -> StatementError:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 
 from tolerant.sql.durations import duration_text
 from tolerant.sql.names import quoted
-from tolerant.sql.predicates import And, Between, Compare, In, Like, Not, Operand, Or, Parameter, Predicate
+from tolerant.sql.predicates import (
+    And,
+    Between,
+    Compare,
+    In,
+    Like,
+    Not,
+    Operand,
+    Or,
+    Parameter,
+    Predicate,
+    columns,
+)
 from tolerant.sql.statements import (
     AggregateSelect,
     AlterQuery,
@@ -15,13 +28,17 @@ from tolerant.sql.statements import (
     CreateQuery,
     CreateStream,
     CreateTable,
+    Creation,
+    DeleteRows,
     Drop,
     EqualityJoinSelect,
+    InsertRows,
     KeepJoinSelect,
     Range,
     RangeAggregateSelect,
     RangeSelect,
     Select,
+    SelectRows,
     Sharing,
     Show,
     Statement,
@@ -32,7 +49,7 @@ from tolerant.sql.statements import (
     Unsubscribe,
     ViewSelect,
 )
-from tolerant.streams import Column, KeyPart, Stream, StreamOptions
+from tolerant.streams import Column, KeyPart, Limits, Stream, StreamOptions
 
 
 def render(statement: Statement) -> str:
@@ -44,12 +61,14 @@ def render(statement: Statement) -> str:
     """
     match statement:
         case CreateStream(stream):
-            return _definition("STREAM", stream.name, stream.columns, stream.key, stream.uri) + _options(stream)
+            what = f"STREAM{_unless(statement)}"
+            return _definition(what, stream.name, stream.columns, stream.key, stream.uri) + _options(stream)
         case CreateTable(name, columns, key, uri):
-            return _definition("TABLE", name, columns, key, uri)
+            return _definition(f"TABLE{_unless(statement)}", name, columns, key, uri)
         case CreateQuery(name, parameters, select):
             arguments = f"({', '.join(map(quoted, parameters))})" if parameters else ""
-            return f"CREATE QUERY {quoted(name)}{arguments} AS {select_text(select)}"
+            what = f"CREATE QUERY{_unless(statement)} {quoted(name)}{arguments}"
+            return f"{what} AS {select_text(select, parameters)}"
         case AlterQuery(name, within):
             return f"ALTER QUERY {quoted(name)} WITHIN {number(within)}"
         case Drop(what, name):
@@ -57,24 +76,42 @@ def render(statement: Statement) -> str:
         case Subscribe(name, values, uri) | Unsubscribe(name, values, uri):
             given = f" FROM {constant(uri)}" if uri is not None else f"({', '.join(map(constant, values))})"
             return f"{statement.kind.upper()} {quoted(name)}{given}"
-        case Show(what):
-            return f"SHOW {what.upper()}"
+        case Show(what, name, limit, offset):
+            return f"SHOW {what.upper()}{_page(name, limit, offset)}"
+        case InsertRows(name, columns, rows):
+            listed = f" ({', '.join(map(quoted, columns))})" if columns else ""
+            given = ", ".join(f"({', '.join(map(constant, row))})" for row in rows)
+            return f"INSERT INTO {quoted(name)}{listed} VALUES {given}"
+        case DeleteRows(name, where):
+            return f"DELETE FROM {quoted(name)} WHERE {predicate_text(where)}"
+        case SelectRows(sql=sql):
+            return sql
         case _:
             raise ValueError(f"not a statement: {statement!r}")
 
 
-def select_text(select: Select) -> str:
-    """The select and its clauses."""
+def _unless(statement: Creation) -> str:
+    return " IF NOT EXISTS" if statement.if_not_exists else ""
+
+
+def _page(name: str, limit: int | None, offset: int) -> str:
+    to = f" TO {quoted(name)}" if name else ""
+    return to + (f" LIMIT {limit}" if limit is not None else "") + (f" OFFSET {offset}" if offset else "")
+
+
+def select_text(select: Select, parameters: tuple[str, ...] = ()) -> str:
+    """The select and its clauses; columns with the name of a parameter go behind their table's name."""
     match select:
         case AggregateSelect():
-            return _aggregate(select)
+            return _aggregate(select, parameters)
         case RangeSelect(relation, ranges, sharing):
-            where = " AND ".join(_range(part) for part in ranges)
+            where = " AND ".join(_range(part, _owner(relation, (part.column,), parameters)) for part in ranges)
             return f"SELECT * FROM {quoted(relation)} WHERE {where}{_sharing(sharing)}"
         case RangeAggregateSelect(relation, fn, column, where):
-            argument = "*" if column is None else quoted(column)
+            owner = _owner(relation, (column, where.column), parameters)
+            argument = "*" if column is None else (f"{quoted(owner)}." if owner else "") + quoted(column)
             what = f"DISTINCT {argument}" if fn == "distinct" else f"{fn.upper()}({argument})"
-            return f"SELECT {what} FROM {quoted(relation)} WHERE {_range(where)}"
+            return f"SELECT {what} FROM {quoted(relation)} WHERE {_range(where, owner)}"
         case EqualityJoinSelect():
             ranges_text = f"{_range(select.left_range, select.left)} AND {_range(select.right_range, select.right)}"
             return f"{_equality_join(select)} WHERE {ranges_text}{_shards(select.shards)}"
@@ -113,7 +150,8 @@ def predicate_text(predicate: Predicate, qualifier: str = "", named: Callable[[s
 
     def nested(part: Predicate) -> str:
         text = predicate_text(part, qualifier, named)
-        return f"({text})" if isinstance(part, And | Or | Not) else text
+        chained = isinstance(part, Not) and isinstance(predicate, Not)  # parentheses would nest without end
+        return f"({text})" if isinstance(part, And | Or | Not) and not chained else text
 
     match predicate:
         case And(parts):
@@ -138,13 +176,15 @@ def predicate_text(predicate: Predicate, qualifier: str = "", named: Callable[[s
 def constant(value: KeyPart) -> str:
     r"""A constant as SQL.
 
-    >>> constant("it's"), constant(5.0), constant(-7), constant(True)
-    ("'it\\'s'", '5.0', '-7', 'TRUE')
+    >>> constant("it's"), constant(5.0), constant(-7), constant(True), constant(float("-inf"))
+    ("'it\\'s'", '5.0', '-7', 'TRUE', '-INFINITY')
     """
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
+    if isinstance(value, float) and math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
     return repr(value)
 
 
@@ -161,6 +201,11 @@ def _operand(operand: Operand) -> str:
     return quoted(operand.name) if isinstance(operand, Parameter) else constant(operand)
 
 
+def _owner(relation: str, columns: Iterable[str | None], parameters: tuple[str, ...]) -> str:
+    """What has to stand before columns lest they be taken for parameters: the relation, or nothing."""
+    return relation if not set(parameters).isdisjoint(columns) else ""
+
+
 def _range(where: Range, relation: str = "") -> str:
     qualifier = f"{quoted(relation)}." if relation else ""
     return predicate_text(Between(where.column, where.low, where.high), qualifier)
@@ -171,16 +216,17 @@ def _equality_join(select: EqualityJoinSelect | KeepJoinSelect) -> str:
     return f"SELECT * FROM {left} JOIN {right} ON {left}.{quoted(one)} = {right}.{quoted(other)}"
 
 
-def _aggregate(select: AggregateSelect) -> str:
+def _aggregate(select: AggregateSelect, parameters: tuple[str, ...]) -> str:
     stream = quoted(select.stream)
-    qualifier = f"{stream}." if select.weight else ""
+    named = (select.column, *select.group_by, *columns(select.where))
+    qualifier = f"{stream}." if select.weight or _owner(stream, named, parameters) else ""
     argument = "*" if select.column is None else qualifier + quoted(select.column)
     if select.weight:
         argument += f" * {quoted(select.weight.table)}.{quoted(select.weight.column)}"
-    if select.factor != 1.0:
-        argument = f"{number(select.factor)} * {argument}"
+    scale = f"{number(select.factor)} * " if select.factor != 1.0 else ""
+    aggregated = f"{select.fn.upper()}({scale}{argument})" if argument != "*" else f"{scale}{select.fn.upper()}(*)"
     groups = [qualifier + quoted(column) for column in select.group_by]
-    parts = [f"SELECT {', '.join([*groups, f'{select.fn.upper()}({argument})'])} FROM {stream}"]
+    parts = [f"SELECT {', '.join([*groups, aggregated])} FROM {stream}"]
     if select.weight:
         table = quoted(select.weight.table)
         pairs = (f"{stream}.{quoted(one)} = {table}.{quoted(other)}" for one, other in select.weight.on)
@@ -220,7 +266,7 @@ def _options(stream: Stream) -> str:
         "tick": constant(duration_text(options.tick)),
         "period": str(options.period),
         "latency": constant(duration_text(options.latency)),
-        "latency_percentile": constant(f"p{options.latency_percentile:g}"),
+        "latency_percentile": constant(_percentile(options.latency_percentile)),
         "lease": constant(duration_text(options.lease)),
         "shrink": number(options.shrink),
         "policy": constant(options.policy),
@@ -234,6 +280,10 @@ def _options(stream: Stream) -> str:
         "timeout": constant(duration_text(options.timeout)),
         "max_interval": str(options.max_interval),
         "chooser": constant(options.chooser),
+        **{f"max_{field.name}": str(getattr(options.limits, field.name)) for field in fields(Limits)},
+        "stale_after": constant(duration_text(options.stale_after)),
+        "redirects": constant(options.redirects),
+        "credentials": constant(options.credentials),
     }
     given = [
         f"{name.removesuffix('_percentile')} = {text}"
@@ -241,3 +291,9 @@ def _options(stream: Stream) -> str:
         if getattr(options, name) != getattr(usual, name)
     ]
     return f" WITH ({', '.join(given)})" if given else ""
+
+
+def _percentile(value: float) -> str:
+    """With two digits before the point: 'p05', 'p99.9'."""
+    whole, point, rest = f"{value:g}".partition(".")
+    return f"p{whole:0>2}{point}{rest}"

@@ -20,10 +20,17 @@ from tolerant.streams import KeyPart
 def place(node: exp.Expr) -> Span | None:
     """Where an expression stands in the text: from its first to its last part that knows."""
     starts, ends = [], []
-    for part in node.walk():
+    stack = [node]
+    while stack:
+        part = stack.pop()
         if "start" in part.meta:
             starts.append(part.meta["start"])
             ends.append(part.meta["end"] + 1)
+        for value in part.args.values():
+            if isinstance(value, exp.Expr):
+                stack.append(value)
+            elif isinstance(value, list):
+                stack += [inner for inner in value if isinstance(inner, exp.Expr)]
     return (min(starts), max(ends)) if starts else None
 
 

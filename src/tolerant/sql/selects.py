@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
-from sqlglot import Token, exp
+from sqlglot import Token, exp, parse_one
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError
 
+from tolerant.sql.allowed_expressions import check_expressions
 from tolerant.sql.conditions import Conditions
 from tolerant.sql.errors import StatementError
+from tolerant.sql.limits import LONGEST_VIEW
 from tolerant.sql.scope import Scope, constant, place
 from tolerant.sql.shape import Aggregated, Clauses, ColumnRef, Equality, Shape
 from tolerant.sql.tokens import source, span
@@ -47,9 +49,11 @@ def outline(text: str, tokens: list[Token], clauses: Clauses, parameters: tuple[
 
 
 def _outline(text: str, tokens: list[Token], clauses: Clauses, parameters: tuple[str, ...]) -> Shape:
+    start = span(tokens[0])
+    if clauses.refresh is not None:
+        check_length(tokens[-1].end - tokens[0].start, start)
     trees = Dialect.get_or_raise("spark").parser().parse(tokens, text)
     tree = trees[0] if len(trees) == 1 else None
-    start = span(tokens[0])
     if clauses.refresh is not None and isinstance(tree, exp.Query):
         return _view(tree, clauses, start)
     if not isinstance(tree, exp.Select):
@@ -85,8 +89,7 @@ def shape_of(
 
 
 def _view(tree: exp.Query, clauses: Clauses, start: tuple[int, int]) -> Shape:
-    if tree.find(exp.Lateral):  # which sqlglot does not always write as it was read
-        raise StatementError("a view has no LATERAL", found="LATERAL", expected="JOIN", span=start)
+    check_expressions(tree, later=True)
     own = {cte.alias for cte in tree.find_all(exp.CTE)}
     tables = [table for table in tree.find_all(exp.Table) if table.name not in own]
     for table in tables:
@@ -95,7 +98,24 @@ def _view(tree: exp.Query, clauses: Clauses, start: tuple[int, int]) -> Shape:
     names = tuple(dict.fromkeys(table.name for table in tables))
     if not names:
         raise StatementError("a view is over tables, found none", expected="FROM and a table", span=start)
-    return Shape(names, clauses, sql=tree.sql("spark", comments=False), start=start)
+    return Shape(names, clauses, sql=_readable(tree, start), start=start)
+
+
+def _readable(tree: exp.Query, start: tuple[int, int]) -> str:
+    """The select as SQL that says the same when it is read again."""
+    text = tree.sql("spark", comments=False)
+    again = parse_one(text, dialect="spark").sql("spark", comments=False)
+    if again != text:
+        raise StatementError("the view is read in another way than it is written; write it more simply", span=start)
+    return text
+
+
+def check_length(characters: int, start: tuple[int, int] | None = None) -> None:
+    """Raise StatementError if a view's select is longer than one may be."""
+    if characters > LONGEST_VIEW:
+        raise StatementError(
+            f"a view's select has at most {LONGEST_VIEW:,} characters, found {characters:,}", span=start
+        )
 
 
 def written(part: str) -> str:

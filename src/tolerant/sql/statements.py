@@ -216,6 +216,17 @@ def relations(select: Select) -> tuple[str, ...]:
             return (select.relation,)
 
 
+def conditions_of(select: Select) -> tuple[Predicate | None, ...]:
+    """The conditions that a select has, of whatever nesting."""
+    match select:
+        case AggregateSelect(where=where):
+            return (where,)
+        case ViewSelect(when=Trigger(tallies, condition)):
+            return (condition, *(tally.where for tally in tallies))
+        case _:
+            return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Statement:
     """What every statement has: the text it was written as, and where that began in its file (from 1)."""
@@ -233,8 +244,23 @@ class Statement:
         return str(getattr(self, "name", ""))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Creation(Statement):
+    """`CREATE … [IF NOT EXISTS] …`: with the flag, something of that name is left as it is, the same or not.
+
+    The flag is no part of what is created: two statements that differ in it alone are equal.
+    """
+
+    if_not_exists: bool = field(default=False, compare=False, repr=False, metadata={"travels": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalStatement(Statement):
+    """A statement that is carried out by whoever reads it; it never goes into the topic of statements."""
+
+
 @dataclass(frozen=True)
-class CreateStream(Statement):
+class CreateStream(Creation):
     """`CREATE STREAM name (…) KEY (…) FROM 'uri' WITH (…)`."""
 
     stream: Stream
@@ -247,7 +273,7 @@ class CreateStream(Statement):
 
 
 @dataclass(frozen=True)
-class CreateTable(Statement):
+class CreateTable(Creation):
     """`CREATE TABLE name (…) KEY (…) FROM 'uri'`; no `uri`: its rows come through the log."""
 
     name: str
@@ -262,7 +288,7 @@ class CreateTable(Statement):
 
 
 @dataclass(frozen=True)
-class CreateQuery(Statement):
+class CreateQuery(Creation):
     """`CREATE QUERY name(parameter, …) AS select`; with parameters it is a template."""
 
     name: str
@@ -310,8 +336,39 @@ class Unsubscribe(Statement):
 
 
 @dataclass(frozen=True)
-class Show(Statement):
-    """`SHOW QUERIES | STREAMS | TABLES`: answered by whoever reads it; it never goes into the log."""
+class Show(LocalStatement):
+    """`SHOW QUERIES | STREAMS | TABLES`, or `SHOW SUBSCRIPTIONS [TO query] [LIMIT n] [OFFSET n]`."""
 
-    what: Literal["queries", "streams", "tables"]
+    what: Literal["queries", "streams", "tables", "subscriptions"]
+    name: str = ""
+    limit: int | None = None
+    offset: int = 0
     kind: ClassVar[str] = "show"
+
+
+@dataclass(frozen=True)
+class InsertRows(LocalStatement):
+    """`INSERT INTO name (column, …) VALUES (value, …), …`; no columns: all of them, in the table's order."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[KeyPart, ...], ...]
+    kind: ClassVar[str] = "insert"
+
+
+@dataclass(frozen=True)
+class DeleteRows(LocalStatement):
+    """`DELETE FROM name WHERE` a condition that names keys."""
+
+    name: str
+    where: Predicate
+    kind: ClassVar[str] = "delete"
+
+
+@dataclass(frozen=True)
+class SelectRows(LocalStatement):
+    """`SELECT … FROM name …`, once: `tolerant.sql.row_selects` reads `sql` and carries it out."""
+
+    name: str
+    sql: str
+    kind: ClassVar[str] = "select"

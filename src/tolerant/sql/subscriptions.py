@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tolerant.sql.files import Columns, TypedFile
+from tolerant.sql.errors import StatementError
+from tolerant.sql.files import Check, Columns, TypedFile
 from tolerant.sql.predicates import Parameter
 from tolerant.sql.spreads import reach_of
 from tolerant.sql.statements import CreateQuery, Range, Subscribe, Unsubscribe
-from tolerant.sql.templates import Tables, bound_parameters, parameter_types, ranges_of
+from tolerant.sql.templates import (
+    Tables,
+    bound_parameters,
+    check_names,
+    is_rounded,
+    parameter_number,
+    parameter_types,
+    range_types,
+    ranges_of,
+    rounds,
+    why_empty,
+)
+from tolerant.transport.changes import ARROW
 from tolerant.transport.subscriptions import SUBSCRIBE, subscription_batches
 
 
@@ -44,9 +57,7 @@ class SubscriptionFile:
     def __init__(self, path: Path | str, query: CreateQuery, tables: Tables, kind: str = SUBSCRIBE) -> None:
         self._name, self._types = query.name, parameter_types(query, tables)
         self._kind = kind
-        self._file = TypedFile(
-            path, self._types, infinite=True, check=_unusable(ranges_of(query), reach_of(query.select))
-        )
+        self._file = TypedFile(path, self._types, infinite=True, check=unusable(query, tables))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for columns in self._file:
@@ -68,30 +79,106 @@ class SubscriptionFile:
         return tuple(self._file.reasons)
 
 
-def _unusable(
-    ranges: tuple[Range, ...], reach: float
-) -> Callable[[Columns], Iterator[tuple[NDArray[np.bool_], Callable[[int], str]]]]:
-    """Finds the rows with a low end above its high end, or with a band beyond the query's reach."""
+def bound_columns(query: CreateQuery, tables: Tables, given: Mapping[str, Any]) -> Columns:
+    """The parameters of many subscriptions, a sequence or array each, in the types of the template's.
+
+    Raises:
+        StatementError: one is missing, of another type, or makes an empty range; says in which row, counted from 0.
+    """
+    check_names(query, given)
+    types = parameter_types(query, tables)
+    columns = {name: _typed(query, name, type_name, given[name]) for name, type_name in types.items()}
+    if len(sizes := {len(values) for values in columns.values()}) > 1:
+        raise StatementError(f"the parameters of {query.name} must be equally many, got {sorted(sizes)}")
+    for bad, why in unusable(query, tables)(columns) if columns else ():
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise StatementError(f"row {row}: {why(row)}", about=(query.name,))
+    return columns
+
+
+def _typed(query: CreateQuery, name: str, type_name: str, given: Any) -> pa.Array:
+    try:
+        values = pa.array(given)
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            values = values.cast(ARROW[type_name])
+            if not values.null_count and not pc.any(pc.is_nan(values), min_count=0).as_py():
+                return values
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass  # some row cannot be used, or only by rounding: look at each
+    numbers = []
+    for row, value in enumerate(given):
+        try:
+            numbers.append(parameter_number(query, name, type_name, value))
+        except StatementError as error:
+            raise StatementError(f"row {row}: {error.reason}", expected=error.expected, found=error.found) from None
+    return pa.array(numbers, ARROW[type_name])
+
+
+def unusable(query: CreateQuery, tables: Tables) -> Check:
+    """Finds the parameters that make no subscription: what `bound_parameters` refuses, for many at once."""
+    reach = reach_of(query.select)
 
     def check(columns: Columns) -> Iterator[tuple[NDArray[np.bool_], Callable[[int], str]]]:
-        for part in ranges:
-            low, high = (_end(end, columns) for end in (part.low, part.high))
-            above = pc.fill_null(pc.greater(low, high), False)
-            if isinstance(above, pa.Array):
-                yield above.to_numpy(zero_copy_only=False), _above(part, columns)
-            beyond = pc.fill_null(pc.or_(pc.less(low, -reach), pc.greater(high, reach)), False)
-            if isinstance(beyond, pa.Array):
-                yield beyond.to_numpy(zero_copy_only=False), lambda row: f"the band is beyond the reach of ± {reach:g}"
+        for part, of in zip(ranges_of(query), range_types(query, tables), strict=True):
+            low, high = (_numbers(end, columns) for end in (part.low, part.high))
+            if rounds(query, of):
+                yield _rounded(low) | _rounded(high), _why_rounded(part, columns)
+            yield _above(low, high) | _above(low, _LARGEST) | _above(-_LARGEST, high), _why_empty(part, columns)
+            if reach < np.inf:
+                beyond = _above(np.array(-reach), low) | _above(high, np.array(reach))
+                yield beyond, lambda row: f"the band is beyond the reach of ± {reach:g}"
 
     return check
 
 
-def _end(end: Any, columns: Columns) -> Any:
-    return columns[end.name] if isinstance(end, Parameter) else pa.scalar(end)
+_LARGEST = np.array(np.finfo(np.float64).max)
 
 
-def _above(part: Range, columns: Columns) -> Callable[[int], str]:
-    def shown(end: Any, row: int) -> str:
-        return f"{end.name} = {columns[end.name][row].as_py()}" if isinstance(end, Parameter) else str(end)
+def _numbers(end: Any, columns: Columns) -> NDArray[Any]:
+    """The ends of a range for each row, integers as such; 0 where one is missing."""
+    given = next(iter(columns.values()))
+    if not isinstance(end, Parameter):
+        return np.full(len(given), end)
+    return pc.fill_null(columns[end.name], 0).to_numpy(zero_copy_only=False)
 
-    return lambda row: f"the range of {part.column} is empty: {shown(part.low, row)} is above {shown(part.high, row)}"
+
+def _above(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where one is greater than the other, exactly: integers and floats are compared as Python's, which rounds none."""
+    if one.dtype.kind != other.dtype.kind:
+        one, other = one.astype(object), other.astype(object)
+    with np.errstate(invalid="ignore"):  # a NaN, which has been refused already
+        return (one > other).astype(np.bool_)
+
+
+def _rounded(ends: NDArray[Any]) -> NDArray[np.bool_]:
+    """`is_rounded` for many."""
+    far = ~(_above(ends, np.array(-(2**53))) & _above(np.array(2**53), ends))
+    if far.any():
+        far[far] = [is_rounded(end) for end in ends[far].tolist()]
+    return far
+
+
+def _why_rounded(part: Range, columns: Columns) -> Callable[[int], str]:
+    def why(row: int) -> str:
+        shown = (_shown(end, columns, row) for end in (part.low, part.high))
+        text = next(text for end, text in shown if is_rounded(end))
+        return f"the range of {part.column} is compared as 64-bit floats, and {text} would be rounded"
+
+    return why
+
+
+def _why_empty(part: Range, columns: Columns) -> Callable[[int], str]:
+    def why(row: int) -> str:
+        (low, low_text), (high, high_text) = (_shown(end, columns, row) for end in (part.low, part.high))
+        return f"the range of {part.column} is empty: {why_empty(low, high, low_text, high_text)}"
+
+    return why
+
+
+def _shown(end: Any, columns: Columns, row: int) -> tuple[Any, str]:
+    """An end as a number, and as people are told."""
+    if not isinstance(end, Parameter):
+        return end, str(end)
+    value = columns[end.name][row].as_py()
+    return value, f"{end.name} = {value}"

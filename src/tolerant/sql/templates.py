@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tolerant.sql.errors import StatementError
@@ -23,7 +24,6 @@ from tolerant.sql.statements import (
     ViewSelect,
 )
 from tolerant.sql.types import comparable, is_value
-from tolerant.streams import KeyPart
 
 if TYPE_CHECKING:
     from tolerant.relations import ColumnRange
@@ -60,14 +60,14 @@ def parameter_types(query: CreateQuery, tables: Tables) -> dict[str, str]:
     DOUBLE.
     """
     types = {}
-    bounded = list(zip(ranges_of(query), _range_types(query, tables), strict=True))
+    bounded = list(zip(ranges_of(query), range_types(query, tables), strict=True))
     for name in query.parameters:
         whole = all(of in _INTEGERS for part, of in bounded if Parameter(name) in (part.low, part.high))
         types[name] = "BIGINT" if whole else "DOUBLE"
     return types
 
 
-def _range_types(query: CreateQuery, tables: Tables) -> list[str | None]:
+def range_types(query: CreateQuery, tables: Tables) -> list[str | None]:
     """The SQL type of what each of the query's ranges is of; a difference is a number of floating point."""
     held = {table.name: table for table in ([tables] if isinstance(tables, CreateTable) else tables)}
     match query.select:
@@ -122,12 +122,22 @@ def bound_parameters(statement: Subscribe | Unsubscribe, query: CreateQuery, tab
             about=(query.name,),
         )
     types = parameter_types(query, tables)
-    given = {name: _number(query, name, types[name], value) for name, value in zip(names, values, strict=True)}
-    for part in ranges_of(query):
+    given = {name: parameter_number(query, name, types[name], value) for name, value in zip(names, values, strict=True)}
+    for part, of in zip(ranges_of(query), range_types(query, tables), strict=True):
         low, high = _value(part.low, given), _value(part.high, given)
-        if low > high:
+        for end, value in ((part.low, low), (part.high, high)):
+            if rounds(query, of) and is_rounded(value):
+                shown = _shown(end, value)
+                raise StatementError(
+                    f"the range of {part.column} is compared as 64-bit floats, and {shown} would be rounded",
+                    expected=EXACT_ENDS,
+                    found=str(value),
+                    about=(query.name,),
+                )
+        if is_empty(low, high):
+            why = why_empty(low, high, _shown(part.low, low), _shown(part.high, high))
             raise StatementError(
-                f"the range of {part.column} is empty: {_shown(part.low, low)} is above {_shown(part.high, high)}",
+                f"the range of {part.column} is empty: {why}",
                 expected="a low end that is not above the high end",
                 hint="nothing lies between them; were the ends swapped?",
                 about=(query.name,),
@@ -143,17 +153,67 @@ def bound_parameters(statement: Subscribe | Unsubscribe, query: CreateQuery, tab
     return given
 
 
+def is_end(value: object) -> bool:
+    """Whether a constant can be an end of a range: a number, or an infinity, which is no limit."""
+    return comparable("DOUBLE", value) or (isinstance(value, float) and math.isinf(value))
+
+
+def is_empty(low: float, high: float) -> bool:
+    """Whether no number at all lies between the ends."""
+    return low > high or low == math.inf or high == -math.inf
+
+
+def why_empty(low: float, high: float, low_text: str = "", high_text: str = "") -> str:
+    """What makes the range empty, in words."""
+    low_text, high_text = low_text or constant(low), high_text or constant(high)
+    return f"{low_text} is above {high_text}" if low > high else f"no number lies between {low_text} and {high_text}"
+
+
+EXACT_ENDS = "whole numbers from -(2^53 - 1) to 2^53 - 1, or the least or the greatest BIGINT"
+"""What the ends of a range of integers must be where it is compared as floats."""
+
+
+def rounds(query: CreateQuery, type_name: str | None) -> bool:
+    """Whether a range of a column of this type is compared as 64-bit floats, which cannot tell all integers apart."""
+    return type_name in _INTEGERS and not isinstance(query.select, RangeSelect)
+
+
+def is_rounded(end: Any) -> bool:
+    """Whether rows beyond this end could be taken for rows before it where both are 64-bit floats.
+
+    >>> is_rounded(2**53 - 1), is_rounded(2**53), is_rounded(2**63 - 1), is_rounded(float("-inf"))
+    (False, True, False, False)
+    """
+    return 2**53 <= abs(end) < math.inf and not (end <= -(2**63) or end >= 2**63 - 1)
+
+
 def _count(number: int) -> str:
     return "1 value" if number == 1 else f"{number} values"
 
 
-def _number(query: CreateQuery, name: str, type_name: str, value: KeyPart) -> int | float:
-    if isinstance(value, int | float) and comparable("DOUBLE", value):
+def check_names(query: CreateQuery, given: Iterable[str]) -> None:
+    """Raise StatementError unless these are the names of the template's parameters, in any order."""
+    names = list(given)
+    if sorted(names) != sorted(query.parameters):
+        wanted = ", ".join(query.parameters) or "no parameters"
+        raise StatementError(f"{query.name} takes {wanted}, found {', '.join(names) or 'none'}")
+
+
+def parameter_number(query: CreateQuery, name: str, type_name: str, value: Any) -> int | float:
+    """A value as the number that a parameter of this type takes; one of NumPy's is a number too.
+
+    Raises:
+        StatementError: it is none.
+    """
+    value = value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
+    if is_end(value):
+        number: Any = value
         if type_name == "DOUBLE":
-            return float(value)
-        if value == int(value) and is_value("BIGINT", int(value)):
-            return int(value)
-    what, found = "a whole number of 64 bits" if type_name == "BIGINT" else "a number", constant(value)
+            return float(number)
+        if not math.isinf(number) and number == int(number) and is_value("BIGINT", int(number)):
+            return int(number)
+    what = "a whole number of 64 bits" if type_name == "BIGINT" else "a number"
+    found = constant(value) if isinstance(value, str | int | float) else repr(value)
     raise StatementError(
         f"parameter {name} takes {what}, found {found}", expected=what, found=found, about=(query.name, found)
     )

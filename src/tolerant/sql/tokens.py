@@ -27,7 +27,7 @@ _BEGINNINGS = {
     "CREATE": ("STREAM", "TABLE", "QUERY"),
     "DROP": ("STREAM", "TABLE", "QUERY"),
     "ALTER": ("QUERY",),
-    "SHOW": ("STREAMS", "TABLES", "QUERIES"),
+    "SHOW": ("STREAMS", "TABLES", "QUERIES", "SUBSCRIPTIONS"),
 }
 
 

@@ -53,7 +53,7 @@ def read_trigger(text: str, tokens: list[Token]) -> Trigger:
 class _Reading:
     def __init__(self, text: str, start: tuple[int, int]) -> None:
         self._text, self._start = text, start
-        self._tallies: list[Tally] = []
+        self._tallies: dict[Tally, int] = {}  # each with its place
 
     def trigger(self, tree: exp.Expr) -> Trigger:
         scope = Scope(self._text, {"": ""}, ())
@@ -70,16 +70,14 @@ class _Reading:
 
     def _refuse_columns(self, scope: Scope, tree: exp.Expr) -> None:
         """A condition on the view's own columns is what people may try first."""
-        for column in tree.find_all(exp.Column):
-            if column.find_ancestor(exp.Subquery) is None:
-                raise scope.fail(_TALLY, column, _HINT)
+        for node in tree.walk(prune=lambda node: isinstance(node, exp.Subquery)):
+            if isinstance(node, exp.Column):
+                raise scope.fail(_TALLY, node, _HINT)
 
     def _column(self, inner: exp.Subquery) -> exp.Column:
         """The column that stands for an aggregate over a table."""
-        tally = self._tally(inner)
-        if tally not in self._tallies:
-            self._tallies.append(tally)
-        name = exp.to_identifier(str(self._tallies.index(tally)), quoted=True)
+        index = self._tallies.setdefault(self._tally(inner), len(self._tallies))
+        name = exp.to_identifier(str(index), quoted=True)
         at = place(inner)
         if at is not None:
             name.meta["start"], name.meta["end"] = at[0], at[1] - 1
@@ -117,6 +115,9 @@ def check_trigger(trigger: Trigger, tables: Sequence[CreateTable]) -> None:
     from tolerant.sql.kinds.where import check_leaf  # the kinds need this module to read statements
 
     found = {table.name: table for table in tables}
+    places = set(map(str, range(len(trigger.tallies))))
+    if not places or set(columns(trigger.condition)) != places:
+        raise StatementError("a condition is on its aggregates, each of them", about=("WHEN",), hint=_HINT)
     for tally in trigger.tallies:
         table = found.get(tally.table)
         if table is None:

@@ -16,8 +16,9 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 
+from tolerant.sql.allowed_expressions import check_expressions, spark_text, written_name
 from tolerant.sql.errors import NotAvailable, StatementError
-from tolerant.sql.selects import written
+from tolerant.sql.selects import check_length, written
 from tolerant.sql.statements import CreateTable
 
 WEIGHT = "tolerant_weight"
@@ -25,7 +26,10 @@ WEIGHT = "tolerant_weight"
 
 MOST_TABLES = 16
 
-_PARTS = ("expressions", "from_", "joins", "where", "group", "distinct", "kind", "hint")
+_OURS = "tolerant_"
+"""How the names of columns begin that signed rows have besides those of their table."""
+
+_PARTS = ("expressions", "from_", "joins", "where", "group", "distinct")
 _FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Count: "count",
     exp.Sum: "sum",
@@ -33,9 +37,6 @@ _FUNCTIONS: dict[type[exp.Expr], Function] = {
     exp.Min: "min",
     exp.Max: "max",
 }
-_CHANGING = {"rand", "randn", "random", "uuid", "now", "shuffle", "monotonically_increasing_id", "current_timestamp"}
-_CHANGING |= {"current_date", "current_time", "current_user", "localtimestamp", "unix_timestamp", "curdate"}
-
 Function = Literal["count", "sum", "avg", "min", "max"]
 
 
@@ -52,7 +53,8 @@ class Part:
 
 @dataclass(frozen=True)
 class ViewPlan:
-    """A view taken apart. `keys`, `arguments` and `conditions` are SQL of one dialect.
+    """A view taken apart. `sql` (the whole select), `keys`, `arguments` and `conditions` are SQL of one dialect, made
+    of what `tolerant.sql.allowed_expressions` lists and nothing else.
 
     `occurrences`: (alias as SQL, table) in the order of the text. `columns`: for each table those that the view reads.
     `grouped`: a row a group; else a row each time that the join has it. `extremes`: (function, argument) of MIN and
@@ -67,6 +69,7 @@ class ViewPlan:
     conditions: tuple[str, ...]
     outputs: tuple[Part, ...]
     grouped: bool
+    sql: str = ""
 
     @property
     def everything(self) -> bool:
@@ -95,15 +98,73 @@ def plan_of(sql: str, tables: Sequence[CreateTable], dialect: str = "spark") -> 
         NotAvailable: it has parts that a view cannot have yet.
         StatementError: it names a column that is not there, or selects one that it does not group by.
     """
-    tree = parse_one(sql, dialect="spark")
-    written = _checked(tree)
+    tree = _parsed(sql)
+    _check_names(tables)
     schema: dict[str, object] = {table.name: {column.name: column.type for column in table.columns} for table in tables}
     try:
-        found = qualify(tree.copy(), schema=schema, dialect="spark", validate_qualify_columns=True)
+        written = _checked(tree)
+        qualified = qualify(_balanced(tree.copy()), schema=schema, dialect="spark", validate_qualify_columns=True)
+        check_expressions(qualified)  # it is this tree that is evaluated
+        return _Reading(qualified, written, tables, dialect).plan()
+    except StatementError as error:
+        error.span = None  # a place in this text, not in the statement
+        raise
     except SqlglotError as error:
         reason = str(error).split(". Line")[0]
-        raise StatementError(f"the view cannot be read: {reason}", about=("SELECT",)) from None
-    return _Reading(found, written, tables, dialect).plan()
+        raise StatementError(f"the view cannot be read: {reason:.200}", about=("SELECT",)) from None
+    except (RecursionError, *_ODD) as error:
+        raise _unreadable(error) from None
+
+
+_ODD = (ValueError, TypeError, AttributeError, KeyError, IndexError, AssertionError, NotImplementedError)
+"""sqlglot promises nothing about what it raises on odd input."""
+
+
+def _parsed(sql: str) -> exp.Expr:
+    check_length(len(sql))
+    try:
+        return parse_one(sql, dialect="spark")
+    except (SqlglotError, RecursionError, *_ODD) as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> StatementError:
+    reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).split("\n")[0]
+    return StatementError(f"the view cannot be read: {reason:.200}", about=("SELECT",))
+
+
+def _check_names(tables: Sequence[CreateTable]) -> None:
+    """Spark takes names that differ in capitals for one, and its files have columns of our own."""
+    names: list[str] = []
+    for table in tables:
+        names.append(table.name.lower())
+        columns = [column.name.lower() for column in table.columns]
+        twice = next((name for name in columns if columns.count(name) > 1), None)
+        if twice is not None:
+            raise StatementError(f"table {table.name} has two columns {twice} that differ in capitals only")
+        ours = next((name for name in columns if name.startswith(_OURS)), None)
+        if ours is not None:
+            raise StatementError(f"a view cannot read table {table.name}: its column {ours} has a name that views use")
+    if len(set(names)) != len(names):
+        raise StatementError(f"a view cannot read tables whose names differ in capitals only: {', '.join(names)}")
+
+
+def _balanced(tree: exp.Expr) -> exp.Expr:
+    """Chains of ANDs and ORs as trees of little depth: sqlglot climbs from each column to the root."""
+    for node in [
+        node for node in tree.walk() if isinstance(node, exp.Connector) and type(node.parent) is not type(node)
+    ]:
+        parts = list(node.flatten(unnest=False))
+        if len(parts) > 2:
+            node.replace(_halved(type(node), parts))
+    return tree
+
+
+def _halved(kind: type[exp.Expr], parts: Sequence[exp.Expr]) -> exp.Expr:
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return kind(this=_halved(kind, parts[:middle]), expression=_halved(kind, parts[middle:]))
 
 
 def _checked(tree: exp.Expr) -> exp.Select:
@@ -126,22 +187,21 @@ def _checked(tree: exp.Expr) -> exp.Select:
             raise _later(f"GROUP BY {name.upper()}", "GROUP")
     for node in tree.walk():
         _check_function(node)
+    check_expressions(tree)
     return tree
 
 
 def _check_function(node: exp.Expr) -> None:
     if isinstance(node, exp.Window):
         raise _later("OVER", "OVER")
-    if not isinstance(node, exp.Func):
-        return
-    name = node.name.lower() if isinstance(node, exp.Anonymous) else node.sql_name().lower()
-    if name in _CHANGING:
-        raise StatementError(f"{name} is another at every look: a view is a function of its tables", about=(name,))
     if isinstance(node, exp.AggFunc):
+        name = written_name(node).lower()
         if type(node) not in _FUNCTIONS:
             raise _later(f"the aggregate {name.upper()}", name)
         if isinstance(node.this, exp.Distinct) or node.expressions:
             raise _later(f"DISTINCT in {name.upper()}", name)
+        if node.find_ancestor(exp.Where, exp.Join, exp.Group) is not None:
+            raise StatementError(f"expected {name.upper()} in the select list, found it elsewhere", about=(name,))
 
 
 def _later(what: str, *about: str) -> NotAvailable:
@@ -175,10 +235,11 @@ class _Reading:
             conditions=self._conditions(),
             outputs=tuple(parts),
             grouped=grouped,
+            sql=self._sql(self._tree),
         )
 
     def _sql(self, node: exp.Expr) -> str:
-        return node.sql(self._dialect)
+        return spark_text(node, self._dialect)
 
     def _quoted(self, alias: str) -> str:
         return exp.to_identifier(alias, quoted=True).sql(self._dialect)
@@ -190,6 +251,9 @@ class _Reading:
                 raise _later("FROM anything but tables", "FROM")
         if len(sources) > MOST_TABLES:
             raise StatementError(f"a view is over {MOST_TABLES} tables at most, found {len(sources)}", about=("FROM",))
+        strange = next((source.name for source in sources if source.name.lower() not in self._tables), None)
+        if strange is not None:
+            raise StatementError(f"the view reads {strange:.60}, which is none of its tables", about=("FROM", strange))
         return tuple((self._quoted(source.alias_or_name), self._tables[source.name.lower()].name) for source in sources)
 
     def _conditions(self) -> tuple[str, ...]:

@@ -7,18 +7,23 @@ a log.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import types
 import typing
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from tolerant.sql import statements
+from tolerant.sql.limits import DEEPEST_BODY, LONGEST_BODY
 from tolerant.sql.statements import Statement
 
 _TAG = "is"
+_INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
+"""Ends of ranges that have no limit, by their tags: JSON has no such numbers."""
 
 _STATEMENTS = {
     cls.__name__: cls
@@ -47,11 +52,17 @@ def encode(statement: Statement) -> str:
 def decode(text: str) -> Statement:
     """The statement that `encode` wrote.
 
+    Whether it can be used is for `Catalogue.apply` to say.
+
     Raises:
         ValueError: the text is not an encoded statement; says where in it.
     """
     try:
+        if len(text) > LONGEST_BODY:
+            raise ValueError(f"expected at most {LONGEST_BODY:,} characters, found {len(text):,}")
         value = json.loads(text, parse_constant=_refuse_constant)
+        _check_depth(value)
+        _check_texts(text, value)
         if not isinstance(value, dict) or str(value.get(_TAG)) not in _STATEMENTS:
             raise ValueError(f"expected an object with {_TAG!r} one of {', '.join(_STATEMENTS)}")
         statement = _record(_STATEMENTS[str(value[_TAG])], value, "statement")
@@ -60,21 +71,60 @@ def decode(text: str) -> Statement:
     return typing.cast(Statement, statement)
 
 
+def statements_in(payload: bytes) -> Iterator[Statement]:
+    """The statements in an entry of the topic `queries`, for readers who leave it to the pipelines to say what else
+    there is in it.
+    """
+    from tolerant.transport.statements import read_statement_rows  # it needs Arrow, which encoding does not
+
+    try:
+        rows, _ = read_statement_rows(payload)
+    except ValueError:
+        return
+    for _, body in rows:
+        with contextlib.suppress(ValueError):
+            yield decode(body)
+
+
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number")
 
 
+def _check_depth(value: object) -> None:
+    """Refuse what is nested too deeply: statements are read, judged and written by recursion."""
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST_BODY:
+            raise ValueError(f"nested deeper than {DEEPEST_BODY}")
+        inner = (part for part in level if isinstance(part, dict | list))
+        level = [part for held in inner for part in (held.values() if isinstance(held, dict) else held)]
+
+
+def _check_texts(text: str, value: object) -> None:
+    """Refuse halves of characters, which JSON can say and no log or terminal can hold."""
+    if "\\ud" in text.lower():
+        json.dumps(value, ensure_ascii=False).encode()
+
+
 def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value):
-        fields = (f.name for f in dataclasses.fields(value) if f.compare)
+        fields = (f.name for f in dataclasses.fields(value) if f.compare or (_travels(f) and getattr(value, f.name)))
         return {_TAG: type(value).__name__} | {name: _plain(getattr(value, name)) for name in fields}
+    if isinstance(value, float) and math.isinf(value):
+        return {_TAG: "Infinity" if value > 0 else "-Infinity"}
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 @cache
 def _hints(cls: type) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.compare}
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.compare or _travels(f)}
+
+
+def _travels(field: dataclasses.Field[Any]) -> bool:
+    """Whether a field that does not count for equality is written out, where it is not the default."""
+    return bool(field.metadata.get("travels"))
 
 
 def _record(cls: type, value: object, path: str) -> object:
@@ -126,6 +176,8 @@ def _alternative(choices: tuple[Any, ...], value: object, path: str) -> object:
         tag = value.get(_TAG)
         if isinstance(tag, str) and tag in named:
             return _record(named[tag], value, path)
+        if isinstance(tag, str) and tag in _INFINITIES and float in choices and len(value) == 1:
+            return _INFINITIES[tag]
     elif value is None and type(None) in choices:
         return None
     elif isinstance(value, list):

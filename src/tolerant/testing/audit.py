@@ -8,8 +8,9 @@
 5. After the last fault every query settles within `SETTLES_WITHIN` boundaries, and stays settled; a minimum or maximum
    of predicted values may wait for items that are asked, but settles again.
 
-Left out are a dead source's items between its last `through` and its next hello, and the spans of late rows; nothing
-else.
+Left out are the spans of late rows, and nothing else. The items of a dead source are, from its last `through` to its
+next hello, what they were at that `through`: so a settled answer has the last value that was set before the death, as
+far as the log has accepted what the source had to say of it.
 """
 
 from __future__ import annotations
@@ -109,13 +110,13 @@ class Audit:
     # -- beliefs ------------------------------------------------------------------------------------------------
 
     def _judge_beliefs(self, observation: Observation, horizon: int) -> None:
-        for key, value, state in self._live(horizon):
+        for key, value, state, moment in self._live(horizon):
             believed = observation.believed.get(key)
             if believed is None:
                 self._violate("loss", horizon, f"item {key} is not known")
                 continue
             centre, width, low, high, recalled = believed
-            actual, stands = self._width(state, horizon), state.centre_at(horizon // self.world.stream.options.tick)
+            actual, stands = self._width(state, moment), state.centre_at(moment // self.world.stream.options.tick)
             if not _inside(stands, actual, centre, width):
                 text = f"filter of {key} is {stands} ± {actual}/2 under {state.version:#x}"
                 self._violate("belief", horizon, f"{text}, believed {centre} ± {width}/2")
@@ -125,17 +126,19 @@ class Audit:
                 self._violate("belief", horizon, f"{key} may go to {state.leave} unheard, believed {low} … {high}")
 
     def _judge_losses(self, observation: Observation, horizon: int) -> None:
-        for key, _, state in self._live(horizon):
+        for key, _, state, moment in self._live(horizon):
             centre, width = observation.believed.get(key, (math.nan, 0.0))[:2]
-            sent = state.centre_at(horizon // self.world.stream.options.tick)
+            sent = state.centre_at(moment // self.world.stream.options.tick)
             if centre != sent and width < math.inf:  # a row that could not be used makes the width unknown
                 self._violate("loss", horizon, f"item {key} is at {sent} by what it sent last, believed {centre}")
 
-    def _live(self, moment: int) -> Iterator[tuple[str, float, FilterState]]:
+    def _live(self, horizon: int) -> Iterator[tuple[str, float, FilterState, int]]:
+        """The items that exist, what they are and how they are filtered, and as of when."""
         for key, truth in self.world.truth.items.items():
+            moment = truth.known_until(horizon)
             value, state = truth.values.at(moment), truth.filters.at(moment)
-            if value is not None and state is not None and not self._excused(key, moment):
-                yield key, value, state
+            if value is not None and state is not None and not self.reading.was_late(key, horizon):
+                yield key, value, state, moment
 
     def _width(self, state: FilterState, moment: int) -> float:
         import numpy as np
@@ -143,8 +146,9 @@ class Audit:
         passed = boundaries_passed(moment, self.world.stream.options.boundary) - state.since
         return float(decayed_many(np.array([state.granted]), state.shrink, np.array([passed]))[0])
 
-    def _excused(self, key: str, moment: int) -> bool:
-        return self.world.truth.items[key].is_dead(moment) or self.reading.was_late(key, moment)
+    def _value(self, key: str, moment: int) -> float | None:
+        truth = self.world.truth.items[key]
+        return truth.values.at(truth.known_until(moment))
 
     # -- silence and counts -------------------------------------------------------------------------------------
 
@@ -187,9 +191,9 @@ class Audit:
     def _fault(self, select: AggregateSelect | None, answer: dict[str, Any], moment: int) -> str | None:
         """What is wrong with a settled answer, if anything is."""
         keys = self._members(select).get(answer["group"], []) if select is not None else []
-        if select is None or any(self._excused(key, moment) for key in keys):
+        if select is None or any(self.reading.was_late(key, moment) for key in keys):
             return None
-        values = [value for key in keys if (value := self.world.truth.items[key].values.at(moment)) is not None]
+        values = [value for key in keys if (value := self._value(key, moment)) is not None]
         if not values:
             return None
         truth, low, high = aggregate(select, values), answer["low"], answer["high"]

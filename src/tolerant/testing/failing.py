@@ -36,7 +36,7 @@ class FailingLog:
     """
 
     def __init__(self, log: Log, fail: Callable[[Call], bool], *, after: bool = False) -> None:
-        self.uri = log.uri
+        self.uri, self.id = log.uri, log.id
         self._log = log
         self._fail = fail
         self._after = after

@@ -31,6 +31,7 @@ class Faults:
     pipeline_clock: float = 0.01  # of a clock row: it steps back or ahead
     cold_start: float = 0.25  # of a restart: on an empty checkpoint
     rival: float = 0.02  # of a batch: a second pipeline starts while this one runs
+    poison: float = 0.0  # of an append without departures: every shard fails at it, and it is put into quarantine
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -96,8 +96,6 @@ class NetworkWorld:
         self.owner = {item: f"source-{rng.randint(1, 2)}" for item in self.items}
         self.aggregators: dict[str, Aggregator | None] = dict.fromkeys(self.network.aggregators)
         self.wake: dict[str, int] = {}
-        self.excused: list[tuple[int, int]] = []
-        """Spans in which an aggregator was dead and nobody could know it."""
         self.epoch, self.position = 1, 0
         self.snapshot: bytes | None = None
         self.deltas: list[bytes] = []
@@ -193,12 +191,8 @@ class NetworkWorld:
 
     def kill(self, name: str, seconds: float) -> None:
         """An aggregator dies, and comes back so much later."""
-        found = self.aggregators[name]
         self.aggregators[name] = None
         self.wake[name] = self.now + int(seconds * SECOND)
-        if found is not None:
-            begin = found.core.horizon
-            self.excused.append((begin, begin + self.stream.options.lease))
 
     def restart(self) -> None:
         """The pipeline dies, and starts again from what it has kept, under a new epoch."""
@@ -266,8 +260,7 @@ class NetworkWorld:
             found.append(math.nan)
         for moment in {answer.at, (answer.at + end) // 2, end - 1}:
             truth = self.truth(name, moment)
-            excused = moment < answer.at or any(begin < moment <= last for begin, last in self.excused)
-            if truth is not None and not excused and not answer.low - slack <= truth <= answer.high + slack:
+            if truth is not None and moment >= answer.at and not answer.low - slack <= truth <= answer.high + slack:
                 found.append(truth)
         return found
 

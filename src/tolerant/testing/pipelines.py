@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 from tolerant.spark.hosting import Hosted, Output
+from tolerant.spark.naming import read_names
 from tolerant.streams import Stream
 from tolerant.testing.world import World
 from tolerant.transport import Entry, Fence, Fenced
 from tolerant.transport.log import QUERIES, START
+from tolerant.transport.quarantine import Quarantined, bodies, is_marked, marked, record
 from tolerant.transport.rows import NO_TIME, clock_batch
 
 
@@ -157,6 +159,10 @@ class SimulatedPipeline:
         entries = self._plan(whole)
         if not entries:
             return False
+        poison = [entry for entry in entries if entry.position in world.poison and not is_marked(entry.topic)]
+        if poison:
+            self._quarantine(poison[0])
+            return self.alive
         outputs, delta = self._shard.apply(entries)
         if checkpoint.said is not None and checkpoint.said != outputs and checkpoint.snapshot is not None:
             self._violated(f"pipeline {checkpoint.id} says something else when batch {checkpoint.batch} is run again")
@@ -173,10 +179,24 @@ class SimulatedPipeline:
         self._commit(entries[-1].position, delta, outputs)
         return True
 
+    def _quarantine(self, entry: Entry) -> None:
+        """The batch has failed at an entry, twice: it is recorded, and the shard begins again where the batch began."""
+        world, stream = self._world, self._world.stream.name
+        skipped = Quarantined(entry.topic, entry.position, "poison", 0, tuple(read_names(entry.payload)))
+        try:
+            record(world.log, stream, skipped, Fence(f"pipeline/{stream}", self.epoch))
+        except Fenced:
+            self._stop("is fenced by the log")
+            return
+        world.say(f"pipeline {self.checkpoint.id} puts entry {entry.position} into quarantine")
+        self.checkpoint.said = None
+        self._shard = self._restored()
+
     def _plan(self, whole: bool) -> Sequence[Entry]:
         """The entries of the next batch. A batch that was begun is begun again with the same ones."""
         world, checkpoint = self._world, self.checkpoint
-        entries = world.log.read((world.updates, QUERIES), checkpoint.position)
+        read = world.log.read((world.updates, QUERIES), checkpoint.position)
+        entries = marked(read, bodies(world.log, world.stream.name))
         if checkpoint.plan is not None:
             return [entry for entry in entries if entry.position <= (checkpoint.plan or 0)]
         if entries and not whole and world.random.random() < 0.4:

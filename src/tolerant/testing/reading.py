@@ -13,6 +13,7 @@ from typing import Any
 from tolerant.sql import AggregateSelect, Catalogue, Statement
 from tolerant.testing.truth import FOREVER, Span
 from tolerant.testing.world import World
+from tolerant.transport.quarantine import bodies
 from tolerant.transport.rows import NO_TIME
 
 _USABLE = ("update", "hello", "ack", "gone", "beat", "wish")
@@ -36,9 +37,13 @@ class Reading:
         self._late_counts: list[int] = []
         horizon, self.catalogue = -FOREVER, Catalogue()
         early: list[Statement] = []  # those that stand before time begins take effect when it does
-        for position, rows, statement in world.appended:
+        skipped = bodies(world.log, world.stream.name)
+        for position, appended, statement in world.appended:
             if statement is not None:
                 early.append(statement)
+            rows = [] if position in skipped else appended
+            if position in skipped:
+                self._note_skipped(appended, horizon)
             for row in rows:
                 if row["kind"] == "clock":
                     if row["source"] in ("", checkpoint) and row["at"] != NO_TIME:
@@ -97,6 +102,14 @@ class Reading:
         newest = self._newest.get((source, key), 0)
         self._newest[source, key] = max(newest, row["sequence"])
         return bool(row["sequence"] > newest)
+
+    def _note_skipped(self, rows: list[dict[str, Any]], horizon: int) -> None:
+        """Rows in quarantine: those whose time had passed were missed until then, as late ones are."""
+        before = self._late_rows
+        for row in rows:
+            if row["kind"] in _USABLE and row["at"] <= horizon:
+                self._note_late(row, horizon)
+        self._late_rows = before
 
     def _note_late(self, row: dict[str, Any], horizon: int) -> None:
         self._late_rows += math.isfinite(row["value"])  # else it is a dead letter

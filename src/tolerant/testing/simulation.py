@@ -22,6 +22,7 @@ from tolerant.testing.pipelines import Checkpoint, ShardFactory
 from tolerant.testing.sources import SimulatedSource, SourceFactory
 from tolerant.testing.world import World
 from tolerant.transport.log import QUERIES
+from tolerant.transport.quarantine import bodies, marked
 from tolerant.transport.rows import Grant, read_grants, unpack
 
 STEPS = 10
@@ -151,7 +152,8 @@ class _Simulation:
         """What is said must be a function of the log: cut into other batches, it must come out the same."""
         world = self.world
         shard = self._shards(world.stream, 0, checkpoint.epoch, checkpoint.id)
-        entries = [e for e in world.log.read((world.updates, QUERIES)) if e.position <= checkpoint.position]
+        read = [e for e in world.log.read((world.updates, QUERIES)) if e.position <= checkpoint.position]
+        entries = marked(read, bodies(world.log, world.stream.name))
         outputs: list[Output] = []
         while entries:
             cut = world.random.choice([1, 3, 10, 40])

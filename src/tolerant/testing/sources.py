@@ -80,6 +80,7 @@ class SimulatedSource:
         world.say(f"source {self.name} crashes, accepted through {self._accepted}, {len(self._queue)} batches lost")
         if self._under_way is not None and world.random.random() < 0.5:
             stray = self._under_way
+            self._accepted = stray.column("through")[-1].as_py()
             world.after(world.between(0, world.stream.options.boundary), lambda: world.append_rows(stray))
         for key in [*self._values, *self._leaving, *self._sums, *self._ended]:
             world.truth.of(key).die(self._accepted)

@@ -128,7 +128,7 @@ class _Simulation(RowsSimulation):
         client = Client(self._log)
         if holder.place is None:
             holder.held = {}
-            given = {name: [value] for name, value in holder.parameters.items()}
+            given: dict[str, Any] = {name: [value] for name, value in holder.parameters.items()}
             subscription = client.subscriptions(holder.query, **given)[0]
         else:
             subscription = client.subscribe(holder.query, position=holder.place, **holder.parameters)

@@ -54,7 +54,7 @@ FOREVER = 2**62
 
 @dataclass
 class ItemTruth:
-    """One item: its value, its filter at the source, and the spans in which nobody can be blamed."""
+    """One item: its value, its filter at the source, and the spans in which its source was dead."""
 
     values: Timeline[float] = field(default_factory=Timeline)
     filters: Timeline[FilterState] = field(default_factory=Timeline)
@@ -70,9 +70,11 @@ class ItemTruth:
         if self.dead and self.dead[-1].end == FOREVER:
             self.dead[-1].end = at
 
-    def is_dead(self, moment: int) -> bool:
-        """Whether the item's source was dead at a moment."""
-        return any(span.has(moment) for span in self.dead)
+    def known_until(self, moment: int) -> int:
+        """The moment that counts for `moment`: while its source is dead, an item is what it was at the last `through`
+        that the log has accepted. What was set after that, and never reached the log, is nobody's promise.
+        """
+        return next((span.start for span in self.dead if span.has(moment)), moment)
 
 
 class Truth:

@@ -45,6 +45,9 @@ class World:
         self.counts: dict[str, int] = {}
         self.common_clock = False
         """Whether clock rows are everybody's, as a replay writes them, and not each pipeline's own."""
+        self.poison: set[int] = set()
+        """The positions of entries at which every shard fails."""
+        self._poisoner = random.Random(~seed)  # of its own: without this fault a seed means what it always meant
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._tickets = 0
 
@@ -86,6 +89,11 @@ class World:
     def append_rows(self, batch: pa.RecordBatch) -> None:
         """Append rows to the stream's topic."""
         position = self.log.append(self.updates, batch)
+        # What a lost departure leaves behind is unsettled for good, which the audit of progress would not have.
+        is_safe = not {"clock", "gone"} & set(batch.column("kind").to_pylist())
+        if is_safe and self._poisoner.random() < self.faults.poison:
+            self.poison.add(position)
+            self.say(f"entry {position} is poison")
         self.appended.append(Appended(position, batch.to_pylist(), None))
 
     def append_garbage(self, payload: bytes) -> None:

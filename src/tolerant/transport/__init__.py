@@ -4,12 +4,25 @@
 dies with the process, for tests. `rows` says what the rows of each topic look like.
 """
 
-from tolerant.transport.log import Deleted, Entry, Fence, Fenced, Log, LogError, PipelineLog, Record, is_compacted
+from tolerant.transport.log import (
+    Damaged,
+    Deleted,
+    Entry,
+    Fence,
+    Fenced,
+    Log,
+    LogError,
+    PipelineLog,
+    Record,
+    Replaced,
+    is_compacted,
+)
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.opening import open_log
 from tolerant.transport.sqlite import SqliteLog
 
 __all__ = [
+    "Damaged",
     "Deleted",
     "Entry",
     "Fence",
@@ -19,6 +32,7 @@ __all__ = [
     "MemoryLog",
     "PipelineLog",
     "Record",
+    "Replaced",
     "SqliteLog",
     "is_compacted",
     "open_log",

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from tolerant.kernels.versions import version
 from tolerant.relations import Changes
 from tolerant.relations.changes import DTYPES
-from tolerant.streams import Column, key_text
+from tolerant.streams import EARLIEST, LATEST, Column, Limits, key_text
+from tolerant.transport.rows import NO_TIME
 
 INSERT, DELETE, CLOCK = "insert", "delete", "clock"
 
@@ -34,7 +35,7 @@ ARROW: dict[str, pa.DataType] = {
 """The Arrow type that carries a column of each SQL type."""
 
 _WORD = pa.dictionary(pa.int32(), pa.string())
-_COMMON = [
+COMMON = [
     ("kind", _WORD),  # insert delete clock
     ("key", pa.string()),  # the row's key text; empty for clock
     ("at", pa.int64()),
@@ -42,6 +43,8 @@ _COMMON = [
     ("sequence", pa.int64()),  # for a clock row version(pipeline epoch, 0), or 0
     ("through", pa.int64()),
 ]
+"""The columns that every row of `changes.<table>` has, before the table's own."""
+
 _PLAIN_TEXT = r'^[^"\\\x00-\x1f]*$'  # what JSON writes as it is
 
 
@@ -56,7 +59,7 @@ def changes_schema(columns: Sequence[Column]) -> pa.Schema:
     >>> changes_schema([Column("id", "INT")]).names
     ['kind', 'key', 'at', 'source', 'sequence', 'through', 'row.id']
     """
-    return pa.schema([*_COMMON, *((f"row.{column.name}", ARROW[column.type]) for column in columns)])
+    return pa.schema([*COMMON, *((f"row.{column.name}", ARROW[column.type]) for column in columns)])
 
 
 def changes_batch(
@@ -209,16 +212,17 @@ def _written(part: pa.Array, quoted: bool) -> pa.Array | None:
 class ChangeRows:
     """What a batch of `changes.<table>` holds: usable changes, the rows that they were in it, and the other rows.
 
-    `rows` int64[n] counts from 0, as do the pairs (row, reason) in `dead`. Clock rows are in neither.
+    `rows` and `clocks` int64[n] count from 0, as do the pairs (row, reason) in `dead`.
     """
 
     changes: Changes
     rows: NDArray[np.int64]
+    clocks: NDArray[np.int64]
     dead: tuple[tuple[int, str], ...]
 
 
-def read_changes(batch: pa.RecordBatch, columns: Sequence[Column]) -> ChangeRows:
-    """The changes in a batch of `changes.<table>`, in order.
+def read_changes(batch: pa.RecordBatch, columns: Sequence[Column], longest: int = Limits.key_length) -> ChangeRows:
+    """The changes in a batch of `changes.<table>`, in order; `longest`: characters of a key or the name of a source.
 
     Raises:
         ValueError: its columns are not those of the table's changes.
@@ -230,21 +234,29 @@ def read_changes(batch: pa.RecordBatch, columns: Sequence[Column]) -> ChangeRows
     insert, clock = kinds == INSERT, kinds == CLOCK
     reasons: dict[int, str] = {}
     for row in np.flatnonzero(~insert & ~clock & (kinds != DELETE)).tolist():
-        reasons[row] = f"kind must be insert, delete or clock, got {kinds[row]!r}"
-    for name, type_ in _COMMON:
+        reasons[row] = f"kind must be insert, delete or clock, got {kinds[row]!r:.80}"
+    for name, type_ in COMMON:
         values = batch.column(name)
         written = values.cast(pa.string()) if type_ is _WORD else values  # a null may also be a word
-        _note(reasons, ~clock & _nulls(written), f"{name} is missing")
+        _note(reasons, (~clock | (name == "at")) & _nulls(written), f"{name} is missing")
+        if written.type == pa.string():
+            long = pc.fill_null(pc.greater(pc.utf8_length(written), longest), False).to_numpy(zero_copy_only=False)
+            _note(reasons, long, f"{name} has more than {longest:,} characters")
+    at, sequence = (_values(batch.column(name), "BIGINT") for name in ("at", "sequence"))
+    outside = ((at < EARLIEST) | (at > LATEST)) & ~(clock & (at == NO_TIME))
+    _note(reasons, outside, "at must lie in the years 1 to 2199")
+    _note(reasons, ~clock & (sequence <= 0), "sequence must be positive")
     for column in columns:
         values = batch.column(f"row.{column.name}")
         _note(reasons, insert & _nulls(values), f"column {column.name} is missing")
         if column.type in ("FLOAT", "DOUBLE"):
             finite = pc.fill_null(pc.is_finite(values), True).to_numpy(zero_copy_only=False)
             _note(reasons, insert & ~finite, f"column {column.name} is not a finite number")
-    usable = ~clock
+    usable = np.ones(len(batch), np.bool_)
     usable[list(reasons)] = False
-    kept = np.flatnonzero(usable)
-    return ChangeRows(_arrays(batch.take(pa.array(kept)), columns), kept, tuple(sorted(reasons.items())))
+    kept = np.flatnonzero(usable & ~clock)
+    dead = tuple(sorted(reasons.items()))
+    return ChangeRows(_arrays(batch.take(pa.array(kept)), columns), kept, np.flatnonzero(usable & clock), dead)
 
 
 def _nulls(array: pa.Array) -> NDArray[np.bool_]:

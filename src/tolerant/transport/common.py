@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from tolerant.transport import rows
-from tolerant.transport.log import SEVERAL, Entry, Fence, Fenced, is_compacted
+from tolerant.transport.log import SEVERAL, Entry, Fence, Fenced, LogError, is_compacted
+from tolerant.transport.records import skipping
 
 Row = tuple[str, int, bytes | None]
 """(key, version, body) of a compacted topic; no body: the key is forgotten."""
@@ -27,7 +28,7 @@ def compacted_changes(topic: str, payload: bytes) -> list[Change] | None:
     if not is_compacted(check_topic(topic)) and topic != SEVERAL:
         return None
     schema = rows.SEVERAL if topic == SEVERAL else rows.COMPACTED
-    batch = rows.unpack(payload)
+    batch = rows.unpack(payload, None)  # who appends it has it in memory
     if not batch.schema.equals(schema):
         raise ValueError(
             f"topic {topic!r} is compacted: its rows must have the columns {schema.names}, got {batch.schema.names}"
@@ -70,8 +71,16 @@ def passed_by_all(positions: Mapping[str, tuple[int, bytes]], topic: str) -> int
 
     `positions`: checkpoint id → (position, body), without the forgotten ones.
     """
-    passed = [position for position, body in positions.values() if topic in json.loads(body)["topics"]]
+    passed = [position for position, body in positions.values() if topic in _registered(body)[1]]
     return min(passed, default=None)
+
+
+def _registered(body: bytes) -> tuple[str, tuple[str, ...]]:
+    """The stream and the topics of a registration; of one that cannot be read none, with a warning."""
+    with skipping("a registered checkpoint"):
+        held = json.loads(body)
+        return str(held["stream"]), tuple(map(str, held["topics"]))
+    return "", ()
 
 
 def abandoned(positions: Mapping[str, tuple[int, bytes]], owner: Callable[[str], str | None]) -> list[str]:
@@ -79,7 +88,7 @@ def abandoned(positions: Mapping[str, tuple[int, bytes]], owner: Callable[[str],
 
     `owner`: from `pipeline/<stream>` to the checkpoint that took its newest epoch.
     """
-    owners = {key: owner(f"pipeline/{json.loads(body)['stream']}") for key, (_, body) in positions.items()}
+    owners = {key: owner(f"pipeline/{_registered(body)[0]}") for key, (_, body) in positions.items()}
     return [key for key, newest in owners.items() if newest not in (None, key)]
 
 
@@ -104,6 +113,19 @@ def check_fence(fence: Fence, newest: int) -> None:
         raise Fenced(
             f"{fence.name} has been taken over: a newer epoch runs, {newest}; this process holds epoch {fence.epoch}"
             " and must stop"
+        )
+
+
+def check_reached(position: int, end: int, uri: str) -> None:
+    """Nothing, if a reader of the log can have reached `position`.
+
+    Raises:
+        LogError: the log ends before it.
+    """
+    if position > end:
+        raise LogError(
+            f"the reader stands at position {position}, and the log {uri} ends at {end}: it is an older copy."
+            " Start on an empty checkpoint directory"
         )
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tolerant.relations import Changes
 from tolerant.streams import Column
+from tolerant.transport.records import skipping
 from tolerant.transport.rows import COMPACTED
 
 
@@ -72,6 +73,18 @@ def _written(row: Sequence[Any]) -> bytes:
 def read_row(columns: Iterable[Column], body: bytes) -> dict[str, Any]:
     """The row that a body of `rows.<table>` holds: column → value."""
     return dict(zip((column.name for column in columns), json.loads(body), strict=True))
+
+
+def read_rows(columns: Sequence[Column], bodies: Iterable[tuple[str, bytes | None]]) -> list[dict[str, Any]]:
+    """`read_row` for (key, body) of many records; those without a body are left out, and, with a warning, those that
+    cannot be read.
+    """
+    found = []
+    for key, body in bodies:
+        if body is not None:
+            with skipping("a row of a table", key):
+                found.append(read_row(columns, body))
+    return found
 
 
 def row_of(record: Mapping[str, Any]) -> dict[str, Any]:

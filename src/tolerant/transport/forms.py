@@ -7,13 +7,16 @@ version counts. A sum has a key of its own, never used again for another sum (`t
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tolerant.streams import is_sum
+from tolerant.transport.records import skipping
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,10 @@ def read_forms(batch: pa.RecordBatch, source: str) -> list[Forms]:
     """The rows for one source in a batch of the topic; what cannot be read is left out, as if it had not been said."""
     found = []
     for key, version, body in zip(*(column.to_pylist() for column in batch.columns[:3]), strict=True):
-        shard, _, name = key.partition("/")
+        shard, _, name = str(key).partition("/")
         if name == source and shard.isdecimal() and body is not None:
-            try:
+            with skipping("sums of items", key):
                 found.append(Forms(source, int(shard), version, tuple(map(_sums, json.loads(body)))))
-            except (ValueError, TypeError, KeyError):
-                continue
     return found
 
 
@@ -79,10 +80,13 @@ def _sums(row: dict[str, Any]) -> Sums:
     whole = len(found.keys) == len(found.parts) == len(found.weights) == len(found.shares) > 0
     whole = whole and len(found.alone) == len(found.items) and all(map(is_sum, found.keys))
     pairs = zip(found.parts, found.weights, strict=True)
+    numbers = [*found.shares, *(width for width in found.alone if width is not None), *chain(*found.weights)]
+    whole = whole and all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+    whole = whole and all(isinstance(item, str) for item in found.items)
     if not whole or not all(len(part) == len(weights) > 0 and _inside(part, found.items) for part, weights in pairs):
         raise ValueError("not a set of sums")
     return found
 
 
 def _inside(part: tuple[int, ...], items: tuple[str, ...]) -> bool:
-    return 0 <= min(part) <= max(part) < len(items)
+    return all(type(place) is int and 0 <= place < len(items) for place in part)

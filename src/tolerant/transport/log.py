@@ -1,6 +1,7 @@
 """What a log is: topics of packed rows, in order, that any process can append to and resume reading from.
 
-`tolerant.transport.open_log(uri)` opens one. The contract (`specs/0-pipeline.md` §1):
+`tolerant.transport.open_log(uri)` opens one, and with `create=True` makes it where there is none. The contract
+(`specs/0-pipeline.md` §1):
 
 - `append` is at least once: when it returns, the rows are *accepted* and survive any crash.
 - Positions only grow, in the order of appends; a position can be kept by any reader and resumed from: `read(topic,
@@ -15,9 +16,11 @@ The errors of a log:
 
     Exception
       ├─ ValueError        a URI, topic or payload that cannot be right: the caller's mistake, nothing was written
-      └─ LogError          the log cannot be used: not a log, written by a newer version, out of reach
+      └─ LogError          the log cannot be used: not there, not a log, of another version, out of reach
            ├─ Fenced       a newer epoch of the same pipeline has been taken: this process must stop
-           └─ Deleted      a reader wants to go on from before what retention deleted
+           ├─ Deleted      a reader wants to go on from before what retention deleted
+           ├─ Replaced     the log's file was deleted or replaced while it was open: this process must stop
+           └─ Damaged      an entry or a record is not what was appended; it says which
 """
 
 from __future__ import annotations
@@ -41,12 +44,15 @@ POSITIONS = "positions"
 """The compacted topic of what each checkpoint has passed: key = the checkpoint's id, version = the position, body =
 JSON `{"stream": …, "topics": [topics it reads]}`. `register` and `pass_position` write it, `trim` heeds it."""
 
+HEARTBEATS = "heartbeats"
+"""The compacted topic of pipelines' heartbeats (`tolerant.transport.heartbeats`): key = the pipeline's name."""
+
 SEVERAL = "*"
 """Not a topic: an entry that is appended to it has rows of several compacted topics, `rows.SEVERAL`."""
 
-_COMPACTED = ("grants.", "forms.", "status.", "current.", "rows.", "models.")
+_COMPACTED = ("grants.", "forms.", "conflicts.", "status.", "current.", "rows.", "models.", "quarantine.")
 _KEPT = ("changes.", "subscriptions.")
-_COMPACTED_NAMES = (EPOCHS, POSITIONS)
+_COMPACTED_NAMES = (EPOCHS, POSITIONS, HEARTBEATS)
 
 
 def is_compacted(topic: str) -> bool:
@@ -69,6 +75,24 @@ class Fenced(LogError):
 
 class Deleted(LogError):
     """A reader wants to go on from a position whose rows retention has deleted."""
+
+
+class Replaced(LogError):
+    """The log's file has been deleted, moved or replaced while it was open: what is written would be lost."""
+
+
+class Damaged(LogError):
+    """Something in the log is not what was appended, or is missing.
+
+    topic, position: the entry, where that is known; reading on from `position` gives what follows it. key: the key, in
+    a compacted topic.
+    """
+
+    def __init__(
+        self, message: str, topic: str | None = None, position: int | None = None, key: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.topic, self.position, self.key = topic, position, key
 
 
 @dataclass(frozen=True)
@@ -102,6 +126,8 @@ class Log(Protocol):
     """See the module's docstring for what each method promises."""
 
     uri: str
+    id: str
+    """Which log this is: random, kept in it. A backup has its own, so that no checkpoint of the log goes on with it."""
 
     def append(self, topic: str, batch: pa.RecordBatch) -> int:
         """Append the rows of `batch`; the position they got."""
@@ -155,11 +181,18 @@ class PipelineLog(Log, Protocol):
         """
         ...
 
+    def last_batch(self, checkpoint: str) -> int:
+        """The number of the last batch of a checkpoint whose outputs have been appended; −1: none."""
+        ...
+
     def advance(self, topics: Iterable[str], position: int, entries: int, size: int) -> int:
         """How far a reader at `position` gets with at most so many entries and bytes, but at least one entry.
 
         Everything up to the position given back stands fast: reading up to there gives the same entries for ever, until
         retention takes them. Where nothing follows, it is `position` itself.
+
+        Raises:
+            LogError: the log ends before `position`: it is an older copy of the one that the reader has read.
         """
         ...
 

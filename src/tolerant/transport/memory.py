@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge
 from itertools import islice
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from tolerant.transport import rows
 from tolerant.transport.common import (
     abandoned,
     check_fence,
+    check_reached,
     compacted_changes,
     compacted_entry,
     furthest,
@@ -30,7 +32,7 @@ class MemoryLog:
     """A `Log` in memory, safe over threads. `now` gives the wall clock in microseconds, by which entries age."""
 
     def __init__(self, now: Callable[[], int] = wall_clock) -> None:
-        self.uri = "memory:"
+        self.uri, self.id = "memory:", uuid4().hex
         self._now = now
         self._lock = threading.RLock()
         self._end = START
@@ -75,6 +77,11 @@ class MemoryLog:
             self._batches[checkpoint] = batch
             return True
 
+    def last_batch(self, checkpoint: str) -> int:
+        """See `PipelineLog.last_batch`."""
+        with self._open():
+            return self._batches.get(checkpoint, -1)
+
     def read(self, topics: str | Iterable[str], position: int = START, limit: int | None = None) -> list[Entry]:
         """See `Log.read`."""
         names = {topics} if isinstance(topics, str) else set(topics)
@@ -112,6 +119,7 @@ class MemoryLog:
     def advance(self, topics: Iterable[str], position: int, entries: int, size: int) -> int:
         """See `Log.advance`."""
         with self._open():
+            check_reached(position, self._end, self.uri)
             following = self.read(topics, position)
             return furthest(((entry.position, len(entry.payload)) for entry in following), position, entries, size)
 

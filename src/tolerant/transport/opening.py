@@ -9,8 +9,8 @@ from tolerant.transport.sqlite import SqliteLog
 _EXPECTED = "expected sqlite:///path/to/log.db (relative) or sqlite:////path/to/log.db (absolute)"
 
 
-def open_log(uri: str) -> PipelineLog:
-    """The log at `uri`, made if it is not there.
+def open_log(uri: str, create: bool = False) -> PipelineLog:
+    """The log at `uri`. create: make it if it is not there, as `tolerant run` does; everybody else only opens.
 
     | URI | log |
     |---|---|
@@ -20,7 +20,7 @@ def open_log(uri: str) -> PipelineLog:
 
     Raises:
         ValueError: the URI is malformed, or of a kind that is not available yet.
-        LogError: there is no log that can be used.
+        LogError: there is no log, or none that can be used.
     """
     if uri == "memory:":
         return MemoryLog()
@@ -30,4 +30,4 @@ def open_log(uri: str) -> PipelineLog:
     path = uri.removeprefix(prefix)
     if not uri.startswith(prefix) or not path or path.endswith("/"):
         raise ValueError(f"log {uri!r} is not a URI of a log: {_EXPECTED}")
-    return SqliteLog(path)
+    return SqliteLog(path, create=create)

@@ -11,13 +11,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tolerant.transport.rows import COMPACTED, unpack
+from tolerant.streams import flat_json
+from tolerant.transport.records import records, skipping
 
 PRESENCE = '["","",0]'
 """The key under which an aggregator is there, whether or not anything is wanted of it."""
@@ -64,7 +66,7 @@ def read_part_key(text: str) -> tuple[str, str, int]:
     Raises:
         ValueError: it wrote no such key.
     """
-    parts = json.loads(text)
+    parts = flat_json(text)
     if not isinstance(parts, list) or [type(part) for part in parts] != [str, str, int]:
         raise ValueError(f"key must be the query, group and slot of a part, got {text!r:.80}")
     return parts[0], parts[1], parts[2]
@@ -91,16 +93,30 @@ class Announcement:
 
 
 def read_announcements(payload: bytes) -> list[Announcement]:
-    """The announcements in an entry of `grants.<stream>`."""
-    batch = unpack(payload)
-    if not batch.schema.equals(COMPACTED):
-        return []
+    """The announcements in an entry of `grants.<stream>`; what cannot be read is left out, with a warning."""
     found = []
-    for row in batch.to_pylist():
-        query, group = json.loads(row["key"])
-        wanted = () if row["body"] is None else tuple(Wanted(*part) for part in json.loads(row["body"]))
-        found.append(Announcement(query, group, row["version"], wanted))
+    for key, version, body in records(payload):
+        with skipping("a plan", key):
+            query, group = flat_json(key)
+            if not (isinstance(query, str) and isinstance(group, str)):
+                raise ValueError("its key must be a query and a group")
+            wanted = () if body is None else tuple(map(_wanted, json.loads(body)))
+            found.append(Announcement(query, group, version, wanted))
     return found
+
+
+def _wanted(part: list[Any]) -> Wanted:
+    made = Wanted(*part)
+    names = isinstance(made.aggregator, str) and isinstance(made.fn, str)
+    numbers = all(type(number) is int for number in (made.slot, made.version)) and _is_number(made.push)
+    level = made.level is None or _is_number(made.level)
+    if not (names and numbers and level) or not all(map(_is_number, made.weights.values())):
+        raise ValueError(f"not a part: {part!r:.80}")
+    return made
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 REPORTS = pa.schema(

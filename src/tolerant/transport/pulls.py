@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from tolerant.transport.rows import ANSWERS, unpack
+from tolerant.streams import EARLIEST, LATEST, Limits
+from tolerant.transport.rows import ANSWERS, LIMITS, unpack
 
 PULLS = pa.schema(
     [
@@ -23,8 +25,12 @@ PULLS = pa.schema(
 )
 """Rows of `pulls.<stream>`."""
 
-POLLED_ANSWERS = pa.schema([*ANSWERS, ("fidelity", pa.float64()), ("delivered", pa.float64())])
-"""Rows of `answers.<query>` over a polled stream: with the fidelity that is claimed, and what was delivered so far."""
+POLLED_ANSWERS = pa.schema(
+    [*ANSWERS, ("fidelity", pa.float64()), ("delivered", pa.float64()), ("learning", pa.bool_())]
+)
+"""Rows of `answers.<query>` over a polled stream: with the fidelity that is claimed, what was delivered so far, and
+whether its items are still being got to know.
+"""
 
 KINDS = ("value", "unchanged", "failed")
 
@@ -54,19 +60,19 @@ def pulls_batch(pulls: Sequence[Pull]) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=PULLS)
 
 
-def read_pulls(payload: bytes) -> tuple[list[Pull], list[tuple[Pull, str]]]:
+def read_pulls(payload: bytes, limits: Limits = LIMITS) -> tuple[list[Pull], list[tuple[Pull, str]]]:
     """The pulls in an entry, and those that cannot be used, each with the reason.
 
     Raises:
         ValueError: the entry holds no pulls at all.
     """
-    batch = unpack(payload)
+    batch = unpack(payload, limits)
     if not batch.schema.equals(PULLS):
         missing = [name for name in PULLS.names if name not in batch.schema.names]
         raise ValueError(f"columns must be those of pulls, missing: {', '.join(missing) or 'none, but types differ'}")
     good, bad = [], []
     for row in batch.to_pylist():
-        reason = _reason(row)
+        reason = _reason(row, limits.key_length)
         if reason is None:
             good.append(Pull(**row))
         else:
@@ -75,11 +81,17 @@ def read_pulls(payload: bytes) -> tuple[list[Pull], list[tuple[Pull, str]]]:
     return good, bad
 
 
-def _reason(row: dict[str, object]) -> str | None:
+def _reason(row: dict[str, Any], longest: int) -> str | None:
     """Why a row cannot be used; None: it can."""
     for name in ("item", "tick", "at", "reason", "source"):
         if row[name] is None:
             return f"{name} is missing"
+        if isinstance(row[name], str) and len(row[name]) > longest:
+            return f"{name} has {len(row[name]):,} characters, more than {longest:,}"
+    if not EARLIEST <= row["at"] <= LATEST:
+        return f"at must lie in the years 1 to 2199, got {row['at']} µs"
+    if not 0 <= row["tick"] <= LATEST:
+        return f"tick must not be negative nor beyond the year 2199, got {row['tick']}"
     if row["kind"] not in KINDS:
         return f"kind must be one of {', '.join(KINDS)}, got {row['kind']!r}"
     value = row["value"]

@@ -7,6 +7,7 @@ Times are microseconds. `sequence` and `grant` are (epoch, counter) pairs packed
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,8 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tolerant.streams import EARLIEST, LATEST, Limits
+from tolerant.transport.arrow_limits import check_declared
+
+LIMITS = Limits()
+"""What an entry may hold where nothing else has been said."""
+
+_LONGEST_REASON = 500
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
 UPDATES = pa.schema(
@@ -164,8 +173,46 @@ def pack_parts(batch: pa.RecordBatch, ends: Sequence[int]) -> list[bytes]:
     return [beginning + part.serialize().to_pybytes() + _END if len(part) <= few else pack(part) for part in parts]
 
 
-def unpack(payload: bytes) -> pa.RecordBatch:
-    """The batch that `pack` made these bytes from.
+def parts(batch: pa.RecordBatch, most: int) -> list[pa.RecordBatch]:
+    """The batch, or where it has more rows than an entry may have several, to be appended together.
+
+    >>> [len(part) for part in parts(compacted([("a", n, b"") for n in range(5)]), 2)]
+    [2, 2, 1]
+    """
+    return [batch.slice(begin, most) for begin in range(0, len(batch), most)] or [batch]
+
+
+def unpack(payload: bytes, limits: Limits | None = LIMITS) -> pa.RecordBatch:
+    """The batch that `pack` made these bytes from, wherever they come from: nothing in them can do harm.
+
+    What the payload says of its size is checked before it is decompressed, and every value in it afterwards: offsets,
+    the indices of dictionaries, UTF-8. `limits` None: any size is fine, for what a pipeline or the log itself packed.
+
+    Raises:
+        ValueError: the bytes are not one packed Arrow batch, or a larger one than `limits` allow.
+    """
+    try:
+        check_declared(payload, limits)
+        batch = unpack_trusted(payload)
+        batch.validate(full=True)
+        _check_views(batch, limits)
+        batch.schema.names  # noqa: B018  # that they are UTF-8, nobody else looks at
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise ValueError(f"not a packed Arrow batch: {str(error)[:_LONGEST_REASON]}") from None
+    return batch
+
+
+def _check_views(batch: pa.RecordBatch, limits: Limits | None) -> None:
+    """Refuse lists that are parts of one another, and so have more values together than an entry may have."""
+    for column in batch.columns if limits is not None else ():
+        if pa.types.is_list_view(column.type):
+            size = pc.sum(pc.list_value_length(column), min_count=0).as_py()
+            if limits is not None and size > limits.entry_rows:
+                raise ValueError(f"its lists have {size:,} values, more than {limits.entry_rows:,} per entry")
+
+
+def unpack_trusted(payload: bytes) -> pa.RecordBatch:
+    """`unpack` of bytes that this very pipeline packed, without looking at every value again.
 
     Raises:
         ValueError: the bytes are not one packed Arrow batch.
@@ -173,7 +220,7 @@ def unpack(payload: bytes) -> pa.RecordBatch:
     try:
         with pa.ipc.open_stream(payload) as reader:
             return reader.read_next_batch()
-    except (pa.ArrowInvalid, OSError, StopIteration) as error:
+    except (pa.ArrowException, OSError, StopIteration) as error:
         raise ValueError(f"not a packed Arrow batch: {error}") from error
 
 
@@ -277,9 +324,15 @@ def grants_columns(items: list[str], versions: NDArray[np.int64], bodies: NDArra
 
 
 def read_grants(batch: pa.RecordBatch) -> list[Grant]:
-    """The grants in rows that `grants_batch` made; rows that only forget an item are left out."""
-    batch = batch.filter(batch.column("body").is_valid())
+    """The grants in rows that `grants_batch` made; rows that only forget an item are left out, and so are, with a
+    warning, those that cannot be grants.
+    """
+    batch = batch.filter(_are_bodies(batch.column("body")))
     bodies = np.frombuffer(b"".join(batch.column("body").to_pylist()), GRANT_BODY)
+    fine = _are_grants(bodies)
+    if not fine.all():
+        warnings.warn(f"{int((~fine).sum())} grants were left out, they cannot be read", UserWarning, stacklevel=2)
+    columns = (batch.column("key").to_pylist(), batch.column("version").to_pylist(), bodies, fine)
     return [
         Grant(
             item,
@@ -292,7 +345,22 @@ def read_grants(batch: pa.RecordBatch) -> list[Grant]:
             int(body["far"]),
             float(body["leave"]),
         )
-        for item, version, body in zip(
-            batch.column("key").to_pylist(), batch.column("version").to_pylist(), bodies, strict=True
-        )
+        for item, version, body, is_fine in zip(*columns, strict=True)
+        if is_fine
     ]
+
+
+def _are_bodies(column: pa.BinaryArray) -> pa.BooleanArray:
+    """Which rows have a body of the size of a grant's; a warning, if some have another."""
+    sizes = pc.fill_null(pc.equal(pc.binary_length(column), GRANT_BODY.itemsize), False)
+    others = len(column) - column.null_count - pc.sum(sizes, min_count=0).as_py()
+    if others:
+        warnings.warn(f"{others} grants were left out, they cannot be read", UserWarning, stacklevel=3)
+    return sizes
+
+
+def _are_grants(bodies: NDArray[np.void]) -> NDArray[np.bool_]:
+    numbers = np.isfinite(bodies["unit"]) & np.isfinite(bodies["leave"]) & (bodies["width"] >= 0)
+    numbers &= (bodies["shrink"] >= 0) & (bodies["shrink"] < 1) & (np.abs(bodies["far"]) <= 1)
+    found: NDArray[np.bool_] = numbers & (bodies["since"] >= EARLIEST) & (bodies["since"] <= LATEST)
+    return found

@@ -5,65 +5,84 @@ takes its position inside the one write transaction that SQLite admits at a time
 commits and a reader that has seen position p will never find anything new before it.
 
 Accepted rows survive a crash of the process, of the machine and of its power (`synchronous = FULL`: the write-ahead
-log is synced before an append returns), as far as the disk keeps what it has synced.
+log is synced before an append returns), as far as the disk keeps what it has synced. Every append ends with a
+look whether the files are still those that were opened (`files`), and every row that is read is checked (`stored`).
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge
-from itertools import groupby, islice
-from operator import attrgetter, itemgetter
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 
 import pyarrow as pa
 
-from tolerant.transport import rows
+from tolerant.transport import rows, schema
 from tolerant.transport.common import (
     Change,
     abandoned,
     check_fence,
+    check_reached,
     compacted_changes,
-    compacted_entry,
     furthest,
     passed_by_all,
     registration,
     wall_clock,
 )
 from tolerant.transport.connections import Connections
+from tolerant.transport.files import LogConnection, check_unmoved, disconnect
 from tolerant.transport.log import EPOCHS, POSITIONS, START, Entry, Fence, LogError, Record, is_compacted, is_kept
-from tolerant.transport.schema import connect
+from tolerant.transport.stored import (
+    Tail,
+    all_tails,
+    changed_after,
+    entries_after,
+    insert_entries,
+    last_batch,
+    latest_record,
+    log_end,
+    read_tail,
+    record_batch,
+    refresh_tails,
+    sizes_after,
+    take_positions,
+    upsert,
+    write_tails,
+)
+from tolerant.transport.upkeep import Verification, backup, verify
 
-_UPSERT = """
-    INSERT INTO compacted (topic, key, version, position, at, body) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT (topic, key) DO UPDATE SET version = excluded.version, position = excluded.position, at = excluded.at,
-        body = excluded.body
-    WHERE excluded.version >= version
-"""
-_AFTER = "SELECT position, payload FROM entries WHERE topic = ? AND position > ? ORDER BY position LIMIT ?"
-_CHANGED = "SELECT position, key, version, body FROM compacted WHERE topic = ? AND position > ? ORDER BY position, key"
 _PAGES_A_TRIM = 1000  # given back to the file system at a time
+_LOOK_EVERY = 0.5  # seconds between two looks of one who only reads whether the files are still the same
 
 
 class SqliteLog:
-    """A `Log` in the file at `path`, made if it is not there. `now` gives the wall clock in microseconds, by which
-    entries age.
+    """A `Log` in the file at `path`. `now` gives the wall clock in microseconds, by which entries age. `create`: make
+    the file if it is not there.
 
     Raises:
-        LogError: the file is something else, or of a newer version, or cannot be opened.
+        LogError: the file is not there, is something else, or of another version, or cannot be opened.
     """
 
-    def __init__(self, path: str | Path, now: Callable[[], int] = wall_clock) -> None:
+    def __init__(self, path: str | Path, now: Callable[[], int] = wall_clock, *, create: bool = False) -> None:
         self.path = Path(path)
         # Relative paths stay relative in the URI, but not in here: a process may change its directory.
         self.uri = f"sqlite:///{self.path}"
         self._file = self.path.absolute()
         self._now = now
-        self._connections = Connections(lambda: connect(self._file))
-        with self._reading():
-            pass
+        if create:
+            schema.create(self._file)
+        self._id: str | None = None
+        self._looked = float("-inf")
+        self._connections = Connections(
+            lambda: schema.connect(self._file, self._id), lambda connection: disconnect(connection, self._file)
+        )
+        with self._reading() as connection:
+            self.id = self._id = schema.read_head(connection, self._file).id
 
     def append(self, topic: str, batch: pa.RecordBatch) -> int:
         """See `Log.append`."""
@@ -85,12 +104,18 @@ class SqliteLog:
         with self._writing() as connection:
             if fence is not None:
                 check_fence(fence, _newest_epoch(connection, fence.name))
-            done = connection.execute("SELECT batch FROM batches WHERE checkpoint = ?", (checkpoint,)).fetchone()
-            if done is not None and batch <= done[0]:
+            done = last_batch(connection, checkpoint)
+            if done is not None and batch <= done:
                 return False
             self._write(connection, changes)
-            connection.execute("INSERT OR REPLACE INTO batches (checkpoint, batch) VALUES (?, ?)", (checkpoint, batch))
+            record_batch(connection, checkpoint, batch)
             return True
+
+    def last_batch(self, checkpoint: str) -> int:
+        """See `PipelineLog.last_batch`."""
+        with self._reading() as connection:
+            done = connection.execute("SELECT batch FROM batches WHERE checkpoint = ?", (checkpoint,)).fetchone()
+            return -1 if done is None else int(done[0])
 
     def read(self, topics: str | Iterable[str], position: int = START, limit: int | None = None) -> list[Entry]:
         """See `Log.read`."""
@@ -98,9 +123,9 @@ class SqliteLog:
         # One snapshot for all topics: else an append between two of them would be stepped over.
         with self._reading() as connection:
             found = [
-                _changed(connection, topic, position)
+                changed_after(connection, topic, position)
                 if is_compacted(topic)
-                else _after(connection, topic, position, limit)
+                else entries_after(connection, topic, position, limit)
                 for topic in names
             ]
             return list(islice(merge(*found, key=attrgetter("position")), limit))
@@ -108,57 +133,58 @@ class SqliteLog:
     def latest(self, topic: str, key: str) -> Record | None:
         """See `Log.latest`."""
         with self._reading() as connection:
-            return _latest(connection, topic, key)
+            return latest_record(connection, topic, key)
 
     def end(self) -> int:
         """See `Log.end`."""
         with self._reading() as connection:
-            return int(connection.execute("SELECT position FROM head").fetchone()[0])
+            return log_end(connection)
 
     def topics(self) -> list[str]:
         """See `Log.topics`."""
         with self._reading() as connection:
-            return sorted({*_distinct(connection, "entries"), *_distinct(connection, "compacted")})
+            names = {*_distinct(connection, "entries"), *_distinct(connection, "compacted")}
+            if names != {topic for topic, tail in all_tails(connection).items() if tail.last > tail.trimmed}:
+                raise schema.damaged(f"the log {self._file} is damaged: its topics are not those that were written")
+            return sorted(names)
 
     def next_epoch(self, name: str, owner: str = "") -> int:
         """See `Log.next_epoch`."""
         with self._writing() as connection:
             epoch = _newest_epoch(connection, name) + 1
-            self._upsert(connection, _take_positions(connection, 1), [(EPOCHS, name, epoch, owner.encode())])
+            self._upsert(connection, [(EPOCHS, name, epoch, owner.encode())])
             return epoch
 
     def advance(self, topics: Iterable[str], position: int, entries: int, size: int) -> int:
         """See `Log.advance`."""
-        statement = (
-            "SELECT position, length(payload) FROM entries WHERE topic = ? AND position > ? ORDER BY position LIMIT ?"
-        )
         with self._reading() as connection:
-            found = [connection.execute(statement, (topic, position, entries)) for topic in set(topics)]
+            check_reached(position, log_end(connection), self.uri)
+            found = [sizes_after(connection, topic, position, entries) for topic in set(topics)]
             return furthest(merge(*found), position, entries, size)
 
     def register(self, checkpoint: str, stream: str, topics: Sequence[str]) -> None:
         """See `Log.register`."""
         with self._writing() as connection:
-            if _latest(connection, POSITIONS, checkpoint) is None:
+            if latest_record(connection, POSITIONS, checkpoint) is None:
                 connection.execute("DELETE FROM compacted WHERE topic = ? AND key = ?", (POSITIONS, checkpoint))
                 row = (POSITIONS, checkpoint, START, registration(stream, topics))
-                self._upsert(connection, _take_positions(connection, 1), [row])
+                self._upsert(connection, [row])
 
     def pass_position(self, checkpoint: str, position: int) -> None:
         """See `Log.pass_position`."""
         with self._writing() as connection:
-            known = _latest(connection, POSITIONS, checkpoint)
+            known = latest_record(connection, POSITIONS, checkpoint)
             if known is not None and position > known.version:
                 row = (POSITIONS, checkpoint, position, known.body)
-                self._upsert(connection, _take_positions(connection, 1), [row])
+                self._upsert(connection, [row])
 
     def forget(self, checkpoint: str) -> None:
         """See `Log.forget`."""
         with self._writing() as connection:
-            known = _latest(connection, POSITIONS, checkpoint)
+            known = latest_record(connection, POSITIONS, checkpoint)
             if known is not None:
                 row = (POSITIONS, checkpoint, known.version, None)
-                self._upsert(connection, _take_positions(connection, 1), [row])
+                self._upsert(connection, [row])
 
     def trim(self, topic: str, before: int, limit: int = 1000) -> int:
         """See `Log.trim`. Pages that became free are given back to the file system, some at each call."""
@@ -176,8 +202,22 @@ class SqliteLog:
     def trimmed(self, topics: Iterable[str]) -> int:
         """See `Log.trimmed`."""
         with self._reading() as connection:
-            known = dict(connection.execute("SELECT topic, position FROM trimmed"))
-        return max((known.get(topic, START) for topic in topics), default=START)
+            known = [read_tail(connection, topic) for topic in topics]
+        return max((tail.trimmed for tail in known if tail is not None), default=START)
+
+    def backup(self, path: str | Path) -> Verification:
+        """Copy the log, which may be in use, to a new file with an id of its own; what the copy holds.
+
+        Raises:
+            LogError: there is a file already, it cannot be written, or the log is damaged.
+        """
+        with self._using() as connection:
+            return backup(connection, self._file, Path(path).absolute())
+
+    def verify(self) -> Verification:
+        """Check every page, checksum and chain of the log, which may be in use."""
+        with self._using() as connection:
+            return verify(connection, self._file)
 
     def close(self) -> None:
         """See `Log.close`."""
@@ -189,7 +229,7 @@ class SqliteLog:
             known = {key: (version, body) for key, version, body in connection.execute(statement, (POSITIONS, before))}
 
             def owner(name: str) -> str | None:
-                newest = _latest(connection, EPOCHS, name)
+                newest = latest_record(connection, EPOCHS, name)
                 return newest.body.decode() if newest else None
 
             gone = abandoned(known, owner)
@@ -197,32 +237,41 @@ class SqliteLog:
             self.forget(key)
 
     def _write(self, connection: sqlite3.Connection, changes: Sequence[tuple[str, bytes, list[Change] | None]]) -> int:
-        last, at = _take_positions(connection, len(changes)), self._now()
+        last, at = take_positions(connection, len(changes)), self._now()
         numbered = list(enumerate(changes, last - len(changes) + 1))
-        entries = [(position, topic, at, payload) for position, (topic, payload, rows) in numbered if rows is None]
-        connection.executemany("INSERT INTO entries (position, topic, at, payload) VALUES (?, ?, ?, ?)", entries)
+        insert_entries(
+            connection,
+            at,
+            [(position, topic, payload) for position, (topic, payload, rows) in numbered if rows is None],
+        )
         for position, (_, _, changed) in numbered:
             if changed is not None:
-                self._upsert(connection, position, changed)
+                upsert(connection, position, at, changed)
         return last
 
-    def _upsert(self, connection: sqlite3.Connection, position: int, changed: Iterable[Change]) -> None:
-        at = self._now()
-        rows = ((topic, key, version, position, at, body) for topic, key, version, body in changed)
-        connection.executemany(_UPSERT, rows)
+    def _upsert(self, connection: sqlite3.Connection, changed: Sequence[Change]) -> None:
+        upsert(connection, take_positions(connection, 1), self._now(), changed)
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _reading(self) -> Iterator[LogConnection]:
         with self._transaction("BEGIN") as connection:
             yield connection
+        if time.monotonic() >= self._looked + _LOOK_EVERY:
+            self._check_unmoved(connection)
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Iterator[LogConnection]:
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
+        self._check_unmoved(connection)
+
+    def _check_unmoved(self, connection: LogConnection) -> None:
+        assert connection.identity is not None
+        check_unmoved(connection.identity)
+        self._looked = time.monotonic()
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, begin: str) -> Iterator[LogConnection]:
         with self._using() as connection:
             connection.execute(begin)
             try:
@@ -234,11 +283,13 @@ class SqliteLog:
             connection.execute("COMMIT")
 
     @contextmanager
-    def _using(self) -> Iterator[sqlite3.Connection]:
+    def _using(self) -> Iterator[LogConnection]:
         try:
             with self._connections.use() as connection:
                 yield connection
         except sqlite3.Error as error:
+            if schema.is_damage(error):
+                raise schema.damaged(f"the log {self._file} is damaged: {error}") from error
             raise LogError(f"the log {self._file} cannot be used: {error}") from error
 
 
@@ -246,31 +297,8 @@ def _checked(entries: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes, lis
     return [(topic, payload, compacted_changes(topic, payload)) for topic, payload in entries]
 
 
-def _take_positions(connection: sqlite3.Connection, count: int) -> int:
-    """The last of `count` new positions."""
-    connection.execute("UPDATE head SET position = position + ?", (count,))
-    return int(connection.execute("SELECT position FROM head").fetchone()[0])
-
-
-def _after(connection: sqlite3.Connection, topic: str, position: int, limit: int | None) -> Iterator[Entry]:
-    found = connection.execute(_AFTER, (topic, position, -1 if limit is None else limit))
-    return (Entry(topic, 0, at, payload) for at, payload in found)
-
-
-def _changed(connection: sqlite3.Connection, topic: str, position: int) -> Iterator[Entry]:
-    found = connection.execute(_CHANGED, (topic, position))
-    appends = groupby(found, key=itemgetter(0))
-    return (compacted_entry(topic, at, [row[1:] for row in changed]) for at, changed in appends)
-
-
-def _latest(connection: sqlite3.Connection, topic: str, key: str) -> Record | None:
-    statement = "SELECT version, body FROM compacted WHERE topic = ? AND key = ?"
-    found = connection.execute(statement, (topic, key)).fetchone()
-    return None if found is None or found[1] is None else Record(key, *found)
-
-
 def _newest_epoch(connection: sqlite3.Connection, name: str) -> int:
-    record = _latest(connection, EPOCHS, name)
+    record = latest_record(connection, EPOCHS, name)
     return record.version if record else 0
 
 
@@ -294,13 +322,16 @@ def _trim_entries(connection: sqlite3.Connection, topic: str, before: int, limit
     if young:
         last = oldest[young - 1][0]
         connection.execute("DELETE FROM entries WHERE topic = ? AND position <= ?", (topic, last))
-        connection.execute("INSERT OR REPLACE INTO trimmed (topic, position) VALUES (?, ?)", (topic, last))
+        write_tails(connection, [(topic, (read_tail(connection, topic) or Tail())._replace(trimmed=last))])
     return young
 
 
 def _trim_forgotten(connection: sqlite3.Connection, topic: str, before: int, limit: int) -> int:
-    return connection.execute(
+    count = connection.execute(
         "DELETE FROM compacted WHERE topic = ?1 AND key IN"
         " (SELECT key FROM compacted WHERE topic = ?1 AND body IS NULL AND at < ?2 LIMIT ?3)",
         (topic, before, limit),
     ).rowcount
+    if count:
+        refresh_tails(connection, [topic])
+    return count

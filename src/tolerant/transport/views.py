@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tolerant.transport.changes import ARROW, DELETE, INSERT
 from tolerant.transport.log import Log
-from tolerant.transport.rows import unpack
+from tolerant.transport.records import records_of, skipping
 
 REQUESTS = pa.schema(
     [
@@ -34,7 +34,8 @@ PUSHES = pa.schema(
         ("tables", pa.list_(pa.string())),  # those that were pushed, in order
         ("rows", pa.list_(pa.int64())),  # changes of each
         ("seconds", pa.list_(pa.float64())),  # that each took
-        ("took", pa.float64()),  # seconds from taking the request to the commit
+        ("took", pa.float64()),  # seconds from the request, by its sender's clock, until the answer could be read
+        ("waited", pa.float64()),  # of these, until the pipeline began with it
         ("predicted", pa.float64()),  # seconds, by the costs fitted before
         ("within", pa.float64()),  # seconds promised
         ("recomputed", pa.int64()),  # groups worked out anew, for an extreme went
@@ -102,9 +103,8 @@ def read_view(log: Log, view: str) -> tuple[dict[str, Any], dict[str, list[list[
     """The header of a view (columns, at, step; empty before it was worked out), and its rows by group."""
     header: dict[str, Any] = {}
     found: dict[str, list[list[Any]]] = {}
-    for entry in log.read(view_topic(view)):
-        batch = unpack(entry.payload)
-        for key, body in zip(batch.column("key").to_pylist(), batch.column("body").to_pylist(), strict=True):
+    for key, _, body in records_of(log, view_topic(view)):
+        with skipping(f"a group of the view {view}", key):
             if key == HEADER:
                 header = json.loads(body) if body else {}
             elif body is None:

@@ -40,8 +40,9 @@ class Scheduler:
 
     A function of the calls alone: the same calls in the same order get the same answers. The arguments are those of
     `schedule`; "optimal" is not to be had, because it knows the future. `margin`: the share of the limit that pending
-    work is kept within at most. What it says to push it takes as pushed:
-    whoever cannot do it starts again from an older `state`.
+    work is kept within at most. `spread`: how far pushes of each table are from what is predicted, to begin with. What
+    it says to push it takes as pushed: whoever cannot do it starts again from an older `state`. `limit` may be set anew
+    at any time, and `least`: below that the working limit is not lowered, whatever pushes take.
 
     >>> from tolerant.views import Linear
     >>> live = Scheduler([Linear(1.0), Linear(0.5, 4.0)], limit=8)
@@ -64,9 +65,11 @@ class Scheduler:
         memory: int | None = None,
         learn: float = 0.2,
         margin: float = 1.0,
+        spread: Sequence[float] | None = None,
     ) -> None:
         self._costs = list(checked_costs(costs))
         self.limit = checked_number("limit", limit)
+        self.least = 0.0
         if method not in _METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
         if not 0 <= learn <= 1:
@@ -80,7 +83,10 @@ class Scheduler:
         n = len(self._costs)
         self.pending = np.zeros(n, np.int64)
         self._arrived, self._peak = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self._rate, self._excess, self._spread = np.zeros(n), np.ones(n), np.zeros(n)
+        self._rate, self._excess = np.zeros(n), np.ones(n)
+        self._spread = np.zeros(n) if spread is None else np.array(spread, np.float64)
+        if self._spread.shape != (n,) or not (np.isfinite(self._spread).all() and (self._spread >= 0).all()):
+            raise ValueError(f"spread must be {n} finite numbers ≥ 0, got {spread!r}")
         self._before = np.ones((n, 2))  # what the last two pushes of each table took over what was predicted
         self._ticks, self._turn, self._spent = 0, 0, 0.0
         self._cycle: list[int] = []
@@ -99,7 +105,15 @@ class Scheduler:
         spread about their predictions, would not stay within that; and for a while after a push that took longer.
         """
         sure = np.exp(_SURE * self._spread)
-        return self.limit / min(_MOST_EXCESS, max(1 / self.margin, float(np.maximum(self._excess, sure).max())))
+        limit = self.limit / min(_MOST_EXCESS, max(1 / self.margin, float(np.maximum(self._excess, sure).max())))
+        return max(self.least, limit)
+
+    @property
+    def slowness(self) -> NDArray[np.float64]:
+        """What pushes of each table take at the moment over what is predicted: by their mean deviation from that, and
+        for a while after some that took longer.
+        """
+        return np.maximum(self._excess, np.exp(self._spread))
 
     @property
     def work(self) -> float:

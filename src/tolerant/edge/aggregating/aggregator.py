@@ -5,19 +5,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 
 import pyarrow as pa
 
 from tolerant.edge.aggregating.core import AggregatorCore
-from tolerant.edge.aggregating.inflow import read_heard
+from tolerant.edge.aggregating.inflow import Heard, read_heard
 from tolerant.edge.carrier import SourceError
 from tolerant.edge.definition import find_stream
+from tolerant.kernels.versions import version
 from tolerant.sql.networks import network_of
-from tolerant.streams import SECOND
-from tolerant.transport import Fenced, Log, LogError
+from tolerant.streams import SECOND, Stream
+from tolerant.transport import Fenced, Log, LogError, Replaced, rows
 from tolerant.transport.common import wall_clock
 from tolerant.transport.log import EPOCHS, START
-from tolerant.transport.plans import copies_topic, feed_topic, read_announcements, reports_topic
+from tolerant.transport.plans import (
+    Announcement,
+    Wanted,
+    copies_topic,
+    feed_topic,
+    read_announcements,
+    reports_topic,
+)
 
 PAUSE = 0.05
 """Seconds between two looks at the log."""
@@ -49,6 +58,7 @@ class Aggregator:
             known = ", ".join(network.aggregators)
             raise ValueError(f"no aggregator of {self.stream.uri} is called {name!r}; there are {known}")
         self.name, self._log, self._clock = name, log, clock
+        _warm(name, self.stream)
         self._owner = f"source/{stream}/{name}"
         self.epoch = log.next_epoch(self._owner)
         self.core = AggregatorCore(name, self.epoch, self.stream, network)
@@ -69,6 +79,7 @@ class Aggregator:
 
         Raises:
             Fenced: another process has started under this name.
+            Replaced: the log has been deleted or replaced.
             SourceError: the log could not be used for longer than the lease.
         """
         end = None if seconds is None else time.monotonic() + seconds
@@ -80,7 +91,7 @@ class Aggregator:
             try:
                 self.step()
                 pause, trouble = PAUSE, None
-            except Fenced:
+            except (Fenced, Replaced):
                 raise
             except (LogError, OSError) as error:
                 trouble = trouble or time.monotonic()
@@ -125,3 +136,24 @@ class Aggregator:
                 f"another aggregator named {self.name!r} has started on stream {self.stream.name!r}, as epoch "
                 f"{newest.version}"
             )
+
+
+@cache
+def _warm(name: str, stream: Stream) -> None:
+    """Do once what an aggregator does, before time counts: the first time takes a while, and its rows would be late."""
+    network = network_of(stream)
+    core, period = AggregatorCore(name, 1, stream, network), stream.options.boundary
+    items, begin = list(network.bounds[name]), 1_000 * period
+    givers = [giver or "" for giver in core.givers]
+    part = Wanted(name, 0, 1, "sum", dict.fromkeys(items, 1.0), 0.0, None)
+    core.announce([Announcement("warm", "", 1, (part,))])
+    for step in range(3):
+        heard = [
+            Heard(begin + step * period, item, version(1, step + 1), "update", giver, "warm", float(step))
+            for item in items
+            for giver in givers
+        ]
+        core.take(heard)
+        core.advance(begin + (step + 2) * period)
+        for _, batch in core.drain():
+            rows.unpack(rows.pack(batch))

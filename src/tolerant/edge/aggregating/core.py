@@ -21,7 +21,7 @@ import pyarrow as pa
 from tolerant.edge.aggregating.inflow import Heard, Inflow
 from tolerant.edge.core import SourceCore
 from tolerant.planning import Network, Report, RunningDynamics, clamped, depth, given, ways
-from tolerant.streams import Stream
+from tolerant.streams import Stream, StreamOptions
 from tolerant.transport.plans import PRESENCE, REPORTS, Announcement, Wanted, part_key
 from tolerant.transport.rows import NO_TIME, Grant
 
@@ -32,7 +32,13 @@ _GAP = 1000  # ticks without a row that are learned from at most
 
 
 class _Parts(SourceCore):
-    """The parts as items of a source."""
+    """The parts as items of a source. What they are composed of goes on without the aggregator, so the pipeline trusts
+    it only as far as it has been heard: it says a beat twice in each latency.
+    """
+
+    def __init__(self, source: str, epoch: int, options: StreamOptions) -> None:
+        super().__init__(source, epoch, options)
+        self._beat_after = max(1, min(self._beat_after, options.latency // 2))
 
     def restate(self, grant: Grant, value: float, now: int) -> None:
         """From now on a part that has a value has this one, under this grant: one `ack` says both."""
@@ -274,9 +280,12 @@ class AggregatorCore:
     # -- what comes out --------------------------------------------------------------------------------------------
 
     def drain(self) -> list[tuple[str, pa.RecordBatch]]:
-        """What there is to say since the last call: (what, batch), what being "parts", "copies" or "reports"."""
+        """What there is to say since the last call: (what, batch), what being "copies", "parts" or "reports".
+
+        Copies go first: parts say that everything up to their `through` has been said.
+        """
         found = []
-        for what, core in (("parts", self._parts), ("copies", self._relay)):
+        for what, core in (("copies", self._relay), ("parts", self._parts)):
             batch = core.drain()
             if batch is not None:
                 found.append((what, batch))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from tolerant.kernels.versions import epoch_of
 from tolerant.planning import Way
+from tolerant.streams import EARLIEST, LATEST
 from tolerant.transport.rows import are_updates, unpack
 
 _TELLING = ("update", "hello", "ack")
@@ -39,7 +41,8 @@ def read_heard(payload: bytes, giver: str) -> list[Heard]:
     return [
         Heard(at, key or "", sequence, kind, giver, source, value if value is not None else 0.0)
         for at, key, sequence, kind, source, value in zip(*columns, strict=True)
-        if kind != "clock" and None not in (at, sequence, kind, source)
+        if kind != "clock" and None not in (at, sequence, kind, source) and EARLIEST <= at <= LATEST and sequence > 0
+        if kind not in _TELLING or (value is not None and math.isfinite(value))
     ]
 
 

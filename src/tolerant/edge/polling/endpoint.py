@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from tolerant.edge.polling.jsonpath import JsonPath
 
@@ -45,8 +45,12 @@ class Endpoint:
         batch: int = 1,
     ) -> None:
         split = urlsplit(url)
+        if "@" in split.netloc:
+            raise ValueError("url must not hold a user or a password: they go into a header")
         if split.scheme not in ("http", "https") or not split.hostname:
             raise ValueError(f"url must be http:// or https:// with a host, got {url!r}")
+        if _PLACE.search(split.netloc) or _PLACE.search(split.fragment):
+            raise ValueError(f"url must name its key columns in the path or the query, got {url!r}")
         named = set(_PLACE.findall(url))
         if named != set(key):
             raise ValueError(f"url must name each key column once, as {{{'}, {'.join(key)}}}, got {url!r}")
@@ -62,6 +66,23 @@ class Endpoint:
         """The key columns of an item, as text."""
         parts = [part if isinstance(part, str) else json.dumps(part) for part in self._parts(item)]
         return dict(zip(self.key, parts, strict=True))
+
+    def refusal(self, item: str) -> str | None:
+        """Why an item cannot be asked for; None: it can. A key may not lead to another place of the server.
+
+        >>> Endpoint("http://host/{symbol}", key=("symbol",)).refusal("..")
+        "key '..' cannot stand in a path"
+        """
+        try:
+            columns = self.columns(item)
+        except ValueError as error:
+            return f"key {item!r:.60} is not one of this stream: {error}"
+        for segment in urlsplit(self.url).path.split("/"):
+            if _PLACE.search(segment):
+                filled = _PLACE.sub(lambda place: columns[place[1]], segment)
+                if not filled or any(part in (".", "..") for part in re.split(r"[/\\]", _decoded(filled))):
+                    return f"key {item!r:.60} cannot stand in a path"
+        return None
 
     def asks(self, items: Iterable[str]) -> list[Ask]:
         """The requests for these items; those that can share one do, in the order given."""
@@ -94,3 +115,13 @@ class Endpoint:
             except ValueError as error:
                 missing[item] = str(error)
         return values, missing
+
+
+def _decoded(text: str) -> str:
+    """Text without percent-encoding, however often it was encoded."""
+    for _ in range(len(text)):
+        plain = unquote(text)
+        if plain == text:
+            break
+        text = plain
+    return text

@@ -1,9 +1,9 @@
-"""What a server allows: requests at once, requests a second, and pauses that it asks for."""
+"""What a server allows: requests at once, requests a second, and pauses that it asks for; and whether it answers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 
@@ -27,13 +27,31 @@ class Limits:
             raise ValueError(f"timeout and per_second must be positive, pause not negative, got {self}")
 
 
-class Host:
-    """Keeps one server's limits. `clock`: seconds that only grow."""
+SUSPECTS = 3
+"""Requests that fail in a row, each for items that were had before, after which a server counts as down."""
+PROBE_EVERY = 5.0
+"""Seconds between two probes of a server that is down, at most."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+
+class Host:
+    """Keeps one server's limits, and knows whether it is down. `clock`: seconds that only grow. tick: seconds.
+
+    A server is down when several requests in a row have failed for items that it used to answer for, or all of its
+    items fail. It is then asked for one item at a time, until it answers: items that fail by themselves do not bring a
+    server down, and one that is back is not waited for.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float], tick: float = 1.0) -> None:
         self._limits, self._clock = limits, clock
+        self._longest = max(1, int(PROBE_EVERY / tick))
         self._room = asyncio.Semaphore(limits.at_once)
         self._free_at = 0.0
+        self._tried: dict[str, int] = {}  # by item: the number of its last request
+        self._failing: set[str] = set()  # items whose last request failed
+        self._suspects: set[str] = set()  # those of them that failed since something was answered, one a request
+        self._requests = self._probes = self._probe_at = 0
+        self.down = False
+        """Whether only probes go to it."""
         self.suspended_until = 0.0
         """By the clock: no request before."""
 
@@ -45,6 +63,54 @@ class Host:
     def suspended(self) -> bool:
         """Whether the server wants no requests now."""
         return self._clock() < self.suspended_until
+
+    # -- whether it answers ------------------------------------------------------------------------------------------
+
+    @property
+    def items(self) -> Collection[str]:
+        """The items that it was ever asked for."""
+        return self._tried.keys()
+
+    def asked(self, items: Collection[str]) -> None:
+        """These are asked for in one request."""
+        self._requests += 1
+        self._tried.update(dict.fromkeys(items, self._requests))
+
+    def answered(self, items: Collection[str]) -> bool:
+        """It answered for these items; whether it was down until now."""
+        self._failing.difference_update(items)
+        self._suspects.clear()
+        was_down, self.down, self._probes = self.down, False, 0
+        return was_down
+
+    def failed(self, items: Collection[str], tick: int) -> None:
+        """A request for these items failed, as is known at tick `tick`; the next probe is after 1, 2, 4, … ticks."""
+        if not items:
+            return
+        if not self._failing.issuperset(items):
+            self._suspects.add(min(items))
+        self._failing.update(items)
+        if self.down and tick < self._probe_at:
+            return  # of those that were under way when it went down
+        if self.down or len(self._suspects) >= SUSPECTS or self._failing.issuperset(self._tried):
+            self.down = True
+            self._probe_at = tick + min(1 << self._probes, self._longest)
+            self._probes = min(self._probes + 1, 30)
+
+    def forget(self, gone: Collection[str]) -> None:
+        """These items are not asked for any more."""
+        for item in gone:
+            self._tried.pop(item, None)
+        self._failing.difference_update(gone)
+        self._suspects.difference_update(gone)
+
+    def probe(self, candidates: Collection[str], tick: int) -> str | None:
+        """The item to ask a server for that is down; None: not yet. One that was had last, or was not tried longest."""
+        if not candidates or tick < self._probe_at:
+            return None
+        return min(candidates, key=lambda item: (item in self._failing, self._tried.get(item, 0), item))
+
+    # -- its limits --------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Host:
         await self._room.acquire()

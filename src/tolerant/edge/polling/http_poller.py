@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -15,7 +15,7 @@ import aiohttp
 from tolerant.edge.polling.endpoint import Ask, Endpoint
 from tolerant.edge.polling.fetching import Fetcher
 from tolerant.edge.polling.hosts import Host, Limits
-from tolerant.edge.polling.outcomes import Failed, Outcome, Suspended, Unchanged, Values
+from tolerant.edge.polling.outcomes import Dropped, Failed, Outcome, Suspended, Unchanged, Values
 from tolerant.edge.polling.sinks import PullSink
 from tolerant.polling import Poller
 from tolerant.queries import Aggregate
@@ -49,9 +49,13 @@ class HttpPoller:
     sink: where pulls go. tick: seconds. limits: of every server; `hosts` has those of single ones, by
     `scheme://host:port`. clock: seconds that only grow. options: keywords of `Poller`; the chooser is "risk" if none is
     given. mine: which items to ask for; the others, which somebody else asks for, only count in what is decided.
+    headers: sent along, with a password say; only to the endpoint's own server. anywhere: redirects to other servers
+    are followed, with none of those headers. now: the event time of pulls, microseconds.
 
     Requests are under way while the next ticks go on; an item is not asked for twice at a time. A pull that fails is
-    tried again after 1, 2, 4, … ticks. Use it in an `async with`.
+    tried again after 1, 2, 4, … ticks. A server that answers nothing any more is asked for one item at a time, and for
+    all as soon as it does. Whatever a server does, it ends as failed pulls of the items asked for. Use it in an
+    `async with`.
     """
 
     def __init__(
@@ -65,6 +69,9 @@ class HttpPoller:
         hosts: dict[str, Limits] | None = None,
         clock: Callable[[], float] = time.monotonic,
         mine: Callable[[str], bool] | None = None,
+        headers: Mapping[str, str] | None = None,
+        anywhere: bool = False,
+        now: Callable[[], int] = wall_clock,
         **options: Any,
     ) -> None:
         if not (tick > 0 and math.isfinite(tick)):
@@ -84,7 +91,7 @@ class HttpPoller:
         self._endpoint, self._sink, self._tick, self._clock = endpoint, sink, tick, clock
         self._limits, self._own_limits = limits or Limits(), dict(hosts or {})
         self._hosts: dict[str, Host] = {}
-        self._mine = mine
+        self._mine, self._headers, self._anywhere, self._now = mine, dict(headers or {}), anywhere, now
         self._unsent: list[Pull] = []
         self._sending: asyncio.Task[None] | None = None
         self._asked: set[str] = set()
@@ -95,7 +102,13 @@ class HttpPoller:
 
     async def __aenter__(self) -> HttpPoller:
         # Limits are ours, per server; the library's own would only hide who waits for what.
-        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        # Answers are unpacked here too, no more of them than is allowed; and no server has a say in what is sent next.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            headers={"Accept-Encoding": "gzip, deflate"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
         return self
 
     async def __aexit__(
@@ -131,20 +144,40 @@ class HttpPoller:
         if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
             raise trouble
-        due = [item for item in self.poller.due(tick) if item not in self._asked]
-        due = due if self._mine is None else [item for item in due if self._mine(item)]
+        due = self._askable([item for item in self.poller.due(tick) if self._is_free(item)], tick)
         begun = []
         for ask in self._endpoint.asks(due):
             host = self._host(ask.host)
             if host.suspended:
                 self._wait(ask, tick, host)
-                continue
-            begun.append(ask)
-            self._asked.update(ask.items)
-            task = asyncio.create_task(self._pull(ask, host, tick))
-            self._tasks.add(task)
-            task.add_done_callback(self._done)
+            elif not host.down:
+                begun.append(self._begin(ask, host, tick))
+        for host in self._hosts.values():
+            if host.down and not host.suspended:
+                host.forget([item for item in host.items if item not in self.poller])
+                probed = host.probe([item for item in host.items if self._is_free(item)], tick)
+                if probed is not None:
+                    begun.append(self._begin(self._endpoint.asks([probed])[0], host, tick, probe=True))
         return begun
+
+    def _is_free(self, item: str) -> bool:
+        """Whether an item is for this poller to ask for, and no request for it is under way."""
+        return item not in self._asked and (self._mine is None or self._mine(item))
+
+    def _askable(self, items: list[str], tick: int) -> list[str]:
+        """Those of the items that have an address; the others fail."""
+        refusals = {item: self._endpoint.refusal(item) for item in items}
+        at = self._now()
+        self._hand_on([self._fail(item, tick, at, why) for item, why in refusals.items() if why is not None])
+        return [item for item, why in refusals.items() if why is None]
+
+    def _begin(self, ask: Ask, host: Host, tick: int, *, probe: bool = False) -> Ask:
+        self._asked.update(ask.items)
+        host.asked(ask.items)
+        task = asyncio.create_task(self._pull(ask, host, tick, probe))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return ask
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -185,25 +218,30 @@ class HttpPoller:
         if pulls:
             self._sink.take(pulls)
 
-    async def _pull(self, ask: Ask, host: Host, tick: int) -> None:
+    async def _pull(self, ask: Ask, host: Host, tick: int, probe: bool) -> None:
         conditional = all(self._held(item) is not None for item in ask.items)
         try:
-            self.counts.requests += 1
-            outcome = await self._fetcher(ask.host).fetch(ask, host, conditional=conditional)
+            outcome = await self._fetcher(ask.host).fetch(ask, host, conditional=conditional, probe=probe)
         finally:
             self._asked.difference_update(ask.items)
+        self.counts.requests += not isinstance(outcome, Dropped)
         asked = tuple(item for item in ask.items if item in self.poller)  # some may be gone by now
         self._hand_on(self._learn(Ask(ask.url, ask.host, asked), host, tick, outcome))
 
     def _learn(self, ask: Ask, host: Host, tick: int, outcome: Outcome) -> list[Pull]:
-        at = wall_clock()
+        at = self._now()
+        if isinstance(outcome, Dropped):
+            return []
         if isinstance(outcome, Suspended):
             host.suspend(outcome.seconds)
             self.counts.suspended += len(ask.items)
             self._wait(ask, tick, host)
             return [Pull(item, tick, at, "failed", None, outcome.reason) for item in ask.items]
         if isinstance(outcome, Failed):
+            host.failed(ask.items, max(tick, self.poller.now or tick))
             return [self._fail(item, tick, at, outcome.reason) for item in ask.items]
+        if host.answered(outcome.values if isinstance(outcome, Values) else ask.items):
+            self.poller.resume(host.items)
         until = tick + max(1, math.ceil(outcome.fresh / self._tick))
         pulls = []
         for item in ask.items:
@@ -243,12 +281,15 @@ class HttpPoller:
 
     def _host(self, name: str) -> Host:
         if name not in self._hosts:
-            self._hosts[name] = Host(self._own_limits.get(name, self._limits), self._clock)
+            self._hosts[name] = Host(self._own_limits.get(name, self._limits), self._clock, self._tick)
         return self._hosts[name]
 
     def _fetcher(self, name: str) -> Fetcher:
         if self._session is None:
             raise RuntimeError("HttpPoller must be entered first: async with HttpPoller(…) as poller")
         if name not in self._fetchers:
-            self._fetchers[name] = Fetcher(self._session, self._endpoint, self._own_limits.get(name, self._limits))
+            limits = self._own_limits.get(name, self._limits)
+            self._fetchers[name] = Fetcher(
+                self._session, self._endpoint, limits, headers=self._headers, anywhere=self._anywhere
+            )
         return self._fetchers[name]

@@ -4,6 +4,7 @@ Values      the items' values
 Unchanged   none has changed (304)
 Failed      nothing can be said: a timeout, an error, nonsense
 Suspended   the server wants to be left alone for a while (429 or 503 with Retry-After)
+Dropped     it was not made: the server stopped answering while it waited for its turn
 """
 
 from __future__ import annotations
@@ -43,4 +44,9 @@ class Suspended:
     reason: str
 
 
-Outcome = Values | Unchanged | Failed | Suspended
+@dataclass(frozen=True)
+class Dropped:
+    """The request was not made."""
+
+
+Outcome = Values | Unchanged | Failed | Suspended | Dropped

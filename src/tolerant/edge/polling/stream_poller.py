@@ -9,8 +9,10 @@ and pulls in their order: so it goes on with what was known when the last one st
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from tolerant.edge.definition import default_name, find_stream
 from tolerant.edge.polling.endpoint import Endpoint
@@ -23,12 +25,13 @@ from tolerant.polling.following import learn, reach
 from tolerant.queries import Aggregate
 from tolerant.sql import Catalogue, CreateStream, decode, encode
 from tolerant.sql.polled import PolledQueries, poller_options
+from tolerant.sql.wire import statements_in
 from tolerant.streams import SECOND, Stream, key_parts
 from tolerant.transport import Log
 from tolerant.transport.common import wall_clock
 from tolerant.transport.log import QUERIES, START, Entry
 from tolerant.transport.pulls import read_pulls, topic_of
-from tolerant.transport.rows import compacted, unpack
+from tolerant.transport.rows import compacted
 
 KEEP = 60.0
 """Seconds between two times at which the model is kept: so much is learned again after a crash."""
@@ -40,7 +43,7 @@ class StreamPoller:
     """Asks for the items of one stream. `part` (k, n): this is the k-th of n pollers that share it by hash of the item.
 
     name: who this is, as of `Source`: the same after a restart, different from every other poller of the stream.
-    clock: microseconds since 1970.
+    clock: microseconds since 1970. sleep: waits for so many seconds of that clock.
 
     Raises:
         LookupError: the log has no such stream.
@@ -55,6 +58,7 @@ class StreamPoller:
         *,
         part: tuple[int, int] = (1, 1),
         clock: Callable[[], int] = wall_clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         timeout: float = 10.0,
     ) -> None:
         self.stream = find_stream(log, stream, timeout)
@@ -62,15 +66,17 @@ class StreamPoller:
             raise ValueError(f"stream {stream} is not polled: it was created without FROM 'http://…'")
         if not 1 <= part[0] <= part[1]:
             raise ValueError(f"part must be (k, n) with 1 <= k <= n, got {part}")
-        self._log, self._part, self._clock = log, part, clock
+        self._log, self._part, self._clock, self._sleep = log, part, clock, sleep
         self._name = name or f"{default_name()}/{part[0]}"
-        self._endpoint = endpoint_of(self.stream)
+        self._endpoint, self._headers = endpoint_of(self.stream), authorization(self.stream)
         self._queries = PolledQueries(self.stream)
         self._catalogue = Catalogue()
         self._position = self._begun = START
         self._stopping = self._altered = False
         self.poller = Poller(**poller_options(self.stream))
         self.counts = Counts()
+        self.http: HttpPoller | None = None
+        """What makes the requests, while it runs."""
 
     # -- running -----------------------------------------------------------------------------------------------------
 
@@ -87,9 +93,10 @@ class StreamPoller:
         limits = Limits(options.at_once, options.per_second or None, options.timeout / SECOND)
         end = None if seconds is None else self._clock() + int(seconds * SECOND)
         async with HttpPoller(
-            self._endpoint, self.poller, sink, tick=options.tick / SECOND, limits=limits, mine=self._is_mine
-        ) as http:
-            self.counts = http.counts
+            self._endpoint, self.poller, sink, tick=options.tick / SECOND, limits=limits, mine=self._is_mine,
+            headers=self._headers, anywhere=options.redirects == "any", now=self._clock,
+        ) as http:  # fmt: skip
+            self.http, self.counts = http, http.counts
             if ready:
                 ready(len(self.poller.items))
             kept = self._clock()
@@ -103,7 +110,7 @@ class StreamPoller:
                 if self._clock() - kept > KEEP * SECOND:
                     self.keep()
                     kept = self._clock()
-                await asyncio.sleep(max(0.0, ((tick + 1) * options.tick - self._clock()) / SECOND))
+                await self._sleep(max(0.0, ((tick + 1) * options.tick - self._clock()) / SECOND))
         if self.stream.name in self._catalogue.streams:
             self.keep()
 
@@ -137,7 +144,7 @@ class StreamPoller:
             if decode(stream) == CreateStream(self.stream):
                 self.poller.load(arrays, values)
                 return record.version
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError, ArithmeticError, zlib.error, RecursionError):
             pass  # of another release: the pulls say all of it again
         self.poller = Poller(**poller_options(self.stream))
         return START
@@ -155,11 +162,8 @@ class StreamPoller:
         self._arrange()
 
     def _statements(self, entry: Entry) -> None:
-        try:
-            for body in unpack(entry.payload).column("body").to_pylist():
-                self._altered |= self._catalogue.apply(decode(body)).changed
-        except (ValueError, KeyError):
-            return  # not statements: a pipeline says so
+        for statement in statements_in(entry.payload):
+            self._altered |= self._catalogue.apply(statement).changed
 
     def _pulls(self, entry: Entry) -> None:
         try:
@@ -168,7 +172,8 @@ class StreamPoller:
             return  # a pipeline says so
         self._arrange()
         replaying = self._begun == START
-        for pull in pulls:
+        ahead = self._clock() + self.stream.options.lease  # what is of a time to come was not pulled by anybody
+        for pull in (pull for pull in pulls if pull.at <= ahead):
             if replaying or pull.source != self._name:
                 if replaying:
                     for _ in reach(self.poller, pull.at // self.stream.options.tick):
@@ -204,6 +209,25 @@ def endpoint_of(stream: Stream) -> Endpoint:
     return Endpoint(
         stream.uri, options.path, key=stream.key, parts=lambda item: key_parts(item, types), batch=options.batch
     )
+
+
+def authorization(stream: Stream) -> dict[str, str]:
+    """The header that the stream's credentials go into: user:password as Basic, anything else as a Bearer token.
+
+    Raises:
+        ValueError: the environment variable is not set, or cannot be sent; its value is not said.
+    """
+    if not stream.options.credentials:
+        return {}
+    name = stream.options.credentials.removeprefix("env:")
+    secret = os.environ.get(name, "")
+    if not secret:
+        raise ValueError(f"stream {stream.name} has credentials in the environment variable {name}, which is not set")
+    if not (secret.isprintable() and secret.isascii()):
+        raise ValueError(f"the environment variable {name} must hold printable ASCII characters only")
+    if ":" not in secret:
+        return {"Authorization": f"Bearer {secret}"}
+    return {"Authorization": f"Basic {base64.b64encode(secret.encode()).decode()}"}
 
 
 def warm() -> None:

@@ -7,19 +7,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tolerant.kernels import snapshots
 from tolerant.kernels.versions import epoch_of, version
+from tolerant.spark.clocks import Clock
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import KINDS, Arrived, DeadRow, Intake
+from tolerant.spark.intake import KINDS, Arrived, DeadRow, Intake, capped
 from tolerant.spark.kinds.engine import Engine, Rows
 from tolerant.spark.kinds.saying import said_answers, said_farewell, said_grants, status
-from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows
+from tolerant.spark.kinds.skipping import (
+    early_row,
+    letter,
+    query_row,
+    rival_epoch,
+    sift_early,
+    skip_statements,
+    skipped_rows,
+    source_epochs,
+    why,
+)
+from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
+from tolerant.spark.splitter import shard_of
 from tolerant.spark.timeline import Timeline
 from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
 from tolerant.streams import Stream
+from tolerant.transport.conflicts import conflicts_topic
 from tolerant.transport.log import Entry
+from tolerant.transport.quarantine import Quarantined, WaitingRow, is_marked, read_marked
 from tolerant.transport.rows import NO_TIME, compacted, pack
 
 
@@ -35,12 +51,14 @@ class BoundedShard(Replayed):
         self._engine = Engine(stream, shard, epoch)
         options = stream.options
         self._timeline = Timeline(options.latency, options.lease, partitions, options.latency_percentile)
-        self._intake = Intake(stream, self._engine.coordinator.find, self._engine.admit, self._engine.sources.enlist)
+        coordinator = self._engine.coordinator
+        self._intake = Intake(stream, coordinator.find, self._engine.admit, self._engine.sources, coordinator.__len__)
         self._catalogue = Catalogue()
         self._early: list[tuple[str, str]] = []
         self._replies: list[dict[str, object]] = []
         self._opening: dict[str, AggregateSelect] = {}
         self._farewells: dict[int, list[Output]] = {}  # behind so many parts of the answers
+        self._clocks: dict[int, Clock] = {}  # by partition
         self._rival = 0
         self._boundaries = 0
 
@@ -49,7 +67,9 @@ class BoundedShard(Replayed):
     def take(self, batch: Sequence[Entry]) -> list[Output]:
         """Entries of `updates.<stream>` and `queries`, in the order of the log."""
         for entry in batch:
-            if entry.topic == "queries":
+            if is_marked(entry.topic):
+                self._skip(read_marked(entry))
+            elif entry.topic == "queries":
                 self._statements(entry.payload)
             else:
                 self._engine.tally.bytes += len(entry.payload)
@@ -90,7 +110,12 @@ class BoundedShard(Replayed):
         if checkpoint and epoch > self._engine.coordinator.ledger.epoch:
             self._engine.coordinator.advance_epoch(epoch, self._timeline.horizon or 0)
         if row["at"] != NO_TIME:
-            self._pass(int(row["at"]), partition)
+            times, refused = self._clocks.setdefault(partition, Clock(self._stream.options.boundary)).take(
+                int(row["at"])
+            )
+            self._bury(refused)
+            for at in times:
+                self._pass(at, partition)
 
     def _meet(self, rival: int) -> None:
         """Another pipeline runs on this stream: what the sources' filters are may be its doing."""
@@ -126,12 +151,17 @@ class BoundedShard(Replayed):
         engine = self._engine
         source = int(row["source"])
         engine.sources.skew[source] = max(int(engine.sources.skew[source]), int(row["at"]) - clock)
+        return self._dead_row(
+            row, f"at is {int(row['at']) - clock} µs ahead of the pipeline's clock, more than a lease"
+        )
+
+    def _dead_row(self, row: np.void, reason: str) -> DeadRow:
         return DeadRow(
-            f"at is {int(row['at']) - clock} µs ahead of the pipeline's clock, more than a lease",
+            reason,
             kind=KINDS[row["kind"]],
-            key=str(engine.coordinator.item_names()[row["item"]]) if row["item"] >= 0 else "",
+            key=self._key_of(row),
             at=int(row["at"]),
-            source=engine.sources.names[source],
+            source=self._engine.sources.names[int(row["source"])],
             sequence=int(row["sequence"]),
             value=float(row["value"]),
         )
@@ -139,9 +169,65 @@ class BoundedShard(Replayed):
     def _bury(self, dead: list[DeadRow]) -> None:
         if dead:
             now = self._timeline.horizon or 0
-            self._engine.dead.extend(dead)
+            self._engine.dead.extend(capped(dead, self._stream.options.limits.dead_letters))
             self._engine.expect([row for row in dead if self._intake.tells_of_an_item(row)], now)
             self._engine.lose(dead, now)
+
+    # -- entries in quarantine -------------------------------------------------------------------------------------
+
+    def _skip(self, skipped: Quarantined) -> None:
+        """Nothing of the entry applies: the widths of its items are unknown until rows of later sequence confirm them.
+
+        Clock rows in it move nothing, but what waited for them may be what failed: it is dropped as the record says.
+        """
+        engine, now = self._engine, self._timeline.horizon or 0
+        engine.dead.append(letter(skipped))
+        if skip_statements(skipped, self._catalogue, self._take_statement):
+            return
+        if skipped.rows is None:
+            engine.lose_all(now)
+        engine.missed_starts(source_epochs(skipped), now)
+        lost = [row for row in skipped_rows(skipped) if self._is_mine(row.key)]
+        dropped = self._drop_waiting(skipped)
+        rows = [self._dead_row(row, why(skipped)) for row in dropped]
+        engine.dead += rows
+        about = ("update", "hello", "ack", "gone", "wish")
+        engine.skip([row for row in (*lost, *rows) if self._intake.tells_of_an_item(row, about)], now)
+        engine.roll.discard(dropped["item"], now)
+        self._meet(rival_epoch(skipped, self._checkpoint))
+
+    def _is_mine(self, key: str) -> bool:
+        try:
+            return self._stream.options.shards == 1 or shard_of(key, self._stream) == self._shard
+        except (ValueError, TypeError):
+            return False
+
+    def _drop_waiting(self, skipped: Quarantined) -> Rows:
+        """Let go of what waited and is at fault; the rows among it."""
+
+        def is_dropped(rows: Rows) -> NDArray[np.bool_]:
+            return np.fromiter((skipped.drops(self._waiting_row(row)) for row in rows), np.bool_, len(rows))
+
+        dropped = self._timeline.drop(is_dropped)
+        for name in [name for name in self._opening if skipped.drops(query_row(name))]:
+            del self._opening[name]
+            self._catalogue.apply(Drop("query", name))
+            self._engine.dead.append(DeadRow(why(skipped), kind="query", key=name))
+        self._early, early = sift_early(skipped, self._early)
+        self._engine.dead += early
+        return dropped
+
+    def waiting_rows(self) -> list[WaitingRow]:
+        """Rows that wait for their time, queries that wait to be opened, statements that wait for time to begin."""
+        rows = [self._waiting_row(row) for row in self._timeline.all_waiting()]
+        return [*rows, *map(query_row, self._opening), *map(early_row, self._early)]
+
+    def _waiting_row(self, row: np.void) -> WaitingRow:
+        source = self._engine.sources.names[int(row["source"])]
+        return WaitingRow(self._key_of(row), source, int(row["sequence"]))
+
+    def _key_of(self, row: np.void) -> str:
+        return str(self._engine.coordinator.item_names()[row["item"]]) if row["item"] >= 0 else ""
 
     def _now(self) -> int:
         horizon = self._timeline.horizon
@@ -159,13 +245,7 @@ class BoundedShard(Replayed):
 
     def _take_statements(self, rows: Sequence[tuple[str, str]]) -> None:
         """Statements take effect just after the horizon, in order."""
-        for request, body in rows:
-            try:
-                statement = decode(body)
-            except ValueError as error:
-                self._engine.dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
-                continue
-            self._take_statement(request, statement)
+        take_statements(rows, self._take_statement, self._engine.dead)
 
     def _take_statement(self, request: str, statement: Statement) -> None:
         owner = owner_of(statement, self._catalogue)
@@ -225,7 +305,9 @@ class BoundedShard(Replayed):
         formed = engine.forms.take()
         engine.tally.forms += len(formed)
         outputs += [Output(f"forms.{name}", pack(compacted(formed)))] if formed else []
-        engine.tally.dead += len(engine.dead)
+        conflicts = engine.disputes.take()
+        outputs += [Output(conflicts_topic(name), pack(compacted(conflicts)))] if conflicts else []
+        engine.tally.dead += sum(row.count for row in engine.dead)
         outputs += said_letters(name, engine.dead, self._replies)
         engine.dead, self._replies = [], []
         if engine.tally.boundaries > self._boundaries:
@@ -257,13 +339,15 @@ class BoundedShard(Replayed):
         arrays, engine = self._engine.state()
         more, timeline = self._timeline.state()
         statements = [encode(statement) for statement in self._catalogue.statements()]
-        values = [engine, timeline, statements, self._early, list(self._opening), self._rival, self._boundaries]
+        clocks = [[partition, clock.state()] for partition, clock in self._clocks.items()]
+        values = [engine, timeline, statements, self._early, list(self._opening), self._rival, self._boundaries, clocks]
         return snapshots.pack(arrays | more, values)
 
     def load(self, snapshot: bytes) -> None:
         """Become what `snapshot` said, bit for bit."""
         arrays, values = snapshots.unpack(snapshot)
-        engine, timeline, statements, early, opening, self._rival, self._boundaries = values
+        engine, timeline, statements, early, opening, self._rival, self._boundaries, clocks = values
+        self._clocks = {partition: Clock.load(state) for partition, state in clocks}
         self._early = [(request, body) for request, body in early]
         self._catalogue = Catalogue(decode(statement) for statement in statements)
         self._timeline.load(arrays, timeline)

@@ -8,7 +8,7 @@ goes or changes hands) the run is cut, and that transaction is handled by itself
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from tolerant.filters.asking import Coming
 from tolerant.filters.coordinator import Coordinator
-from tolerant.filters.state import Said
+from tolerant.filters.state import STALE, Said
 from tolerant.kernels.versions import COUNTER_BITS
 from tolerant.spark.intake import BEAT, GONE, HELLO, UPDATE, WISH, DeadRow
+from tolerant.spark.kinds.disputes import DISPUTED, Disputes
 from tolerant.spark.kinds.forms import Forms
 from tolerant.spark.kinds.recalled import Recalled
 from tolerant.spark.kinds.roll import Roll
@@ -28,10 +29,24 @@ from tolerant.spark.timeline import in_order
 from tolerant.sql.membership import Keys, aggregate, instance_name, members, query_and_group
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream, is_sum
+from tolerant.transport.conflicts import Conflict
 from tolerant.transport.rows import Piece
 
 Rows = NDArray[np.void]
+
+LEAP = 1000
+"""More boundaries than this are not passed one by one, when nobody is heard between them."""
+
 _NONE = np.zeros(0, np.int64)
+
+
+def _first(
+    dead: Sequence[DeadRow], names: Sequence[str], find: Callable[[Sequence[str]], NDArray[np.int64]], room: int
+) -> Sequence[DeadRow]:
+    """The rows whose names are known, or among the first `room` that are not."""
+    new = [name for name, place in zip(names, find(names).tolist(), strict=True) if place < 0]
+    beyond = set(list(dict.fromkeys(new))[max(room, 0) :])
+    return [row for row, name in zip(dead, names, strict=True) if name not in beyond] if beyond else dead
 
 
 def _keyed(rows: Rows) -> Rows:
@@ -63,12 +78,15 @@ class Engine:
         self.instances: dict[str, list[str]] = {}
         self.tally = Tally()
         self.dead: list[DeadRow] = []
+        self.incomplete = False
+        """Whether there are items that the stream may not have: its answers lack them."""
         self._held: list[Said] = []  # of what is being done
         self._answers: list[Said] = []
         self._spoken: list[tuple[list[Said], list[str | None]]] = []
         self._forgotten: list[str] = []
         self.recalled = Recalled(options.latency)
         self.roll = Roll()
+        self.disputes = Disputes(options.lease)
         self.forms = Forms(self.coordinator, self.roll, self.sources, shard, self._hold_answers)
 
     @property
@@ -98,6 +116,7 @@ class Engine:
     def advance(self, rows: Rows, horizon: int) -> bool:
         """Apply rows up to the horizon, with the boundaries among them; whether there were any."""
         interval, before = self._stream.options.boundary, self.tally.boundaries
+        proven = self._prove(self.roll.items())
         while (edge := (self.coordinator.ledger.passed + 1) * interval) < horizon:
             cut = int(np.searchsorted(rows["at"], edge, "right"))
             self._run(rows[:cut], edge)
@@ -105,13 +124,42 @@ class Engine:
             last = edge + interval >= horizon
             self.coordinator.boundary(edge, resend=last, unheard=self._unheard())
             self.tally.boundaries += 1
+            self.tally.readings += self._used_items() * self._stream.options.period
+            self._leap(int(rows["at"][0]) if len(rows) else horizon)
         self._run(rows, horizon)
         self.coordinator.reach(horizon)
+        self.coordinator.say_of(proven, horizon)
         self.coordinator.settle(horizon)
         passed = self.tally.boundaries > before
         self._leave_out(self.forms.step(horizon, passed), horizon)
         self._keep_answers()
         return passed
+
+    def _used_items(self) -> int:
+        """How many items some query needs, each counted once, those within a sum too."""
+        used = self.coordinator.linked() & ~self.coordinator.compounds()
+        for _, part in self.forms.formed():
+            used[part.items] = True
+        return int(used.sum())
+
+    def _leap(self, until: int) -> None:
+        """Pass over the boundaries before `until` but the last, when they are many and nobody is heard meanwhile: the
+        answers stay stale, and what widths are then is known without them.
+        """
+        interval, ledger = self._stream.options.boundary, self.coordinator.ledger
+        told = self.recalled.next(until)
+        last = (min(until, until if told is None else told) - 1) // interval
+        if last - ledger.passed > LEAP and not self.sources.heard_of().any():
+            self.tally.boundaries += last - 1 - ledger.passed
+            self.coordinator.leap((last - 1) * interval)
+
+    def _prove(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Let filters change by themselves as far as their sources are known to have lived; where that is news. An item
+        that its source has not said again since its restart stays where it was.
+        """
+        owners = self.roll.owner[items]
+        said = self.coordinator.sequences(items) >> COUNTER_BITS >= self.sources.epoch[owners]
+        return self.coordinator.prove(items[said], self.sources.lived[owners[said]])
 
     def _leave_out(self, sums: NDArray[np.int64], at: int) -> None:
         """Forget sums that nobody needs or sends; a row of one that is sent after all makes it known again."""
@@ -123,8 +171,11 @@ class Engine:
             self.roll.depart(sums, at)
 
     def _unheard(self) -> NDArray[np.int64]:
-        """The items of sources that are silent."""
-        return np.flatnonzero(self.roll.present & self.sources.silent[self.roll.owner]) if self.sources.names else _NONE
+        """The items of sources that are silent, and those that are disputed: nobody is asked about them."""
+        silent = (
+            np.flatnonzero(self.roll.present & self.sources.silent[self.roll.owner]) if self.sources.names else _NONE
+        )
+        return np.append(silent, np.array(self.disputes.items(), np.int64))
 
     def start(self, horizon: int) -> None:
         """Time begins: boundaries before the first horizon are not made up for."""
@@ -132,7 +183,7 @@ class Engine:
 
     def late(self, rows: Rows, horizon: int) -> None:
         """Apply rows whose time has passed, at once, and note for how long each query was without them."""
-        self.tally.late += len(rows)
+        self._count_late(rows, horizon)
         for at, items in self._missed(rows):
             for query in {name for name, _ in map(query_and_group, self._queries_of(items))}:
                 self.tally.lose(query, at, horizon)
@@ -144,6 +195,14 @@ class Engine:
                 self.sources.silent[source] = True
                 self.coordinator.mark_stale(self.roll.of_source(int(source)), True, horizon)
         self._keep_answers()
+
+    def _count_late(self, rows: Rows, watermark: int) -> None:
+        """Count late rows by source, with the longest delay of each that is certain."""
+        self.tally.late += len(rows)
+        delays = watermark + self._stream.options.latency - rows["at"]
+        for source in np.unique(rows["source"]).tolist():
+            mine = rows["source"] == source
+            self.tally.count_late(self.sources.names[source], int(mine.sum()), int(delays[mine].max()))
 
     def _missed(self, rows: Rows) -> list[tuple[int, NDArray[np.int64]]]:
         """From when on which items were not known: a late beat or hello stands for all items of its source."""
@@ -192,12 +251,14 @@ class Engine:
         self.coordinator.doubt_all(rival, at)
         self._keep_answers()
 
-    def expect(self, dead: Iterable[DeadRow], at: int) -> None:
+    def expect(self, dead: Sequence[DeadRow], at: int) -> None:
         """Rows of items that are not known could not be used: the items exist, and until one of their rows can be used
         nothing is claimed of their queries."""
+        dead = self._within_limits(dead, at)
+        indices = self.admit([row.key for row in dead]).tolist()
+        sources = self.sources.enlist([row.source for row in dead]).tolist()
         fresh: dict[int, int] = {}
-        for row in dead:
-            item, source = int(self.admit([row.key])[0]), self.sources.enlist(row.source)
+        for row, item, source in zip(dead, indices, sources, strict=True):
             repeated = self.roll.gone_at[item] > 0 and self.roll.owner[item] == source
             repeated = repeated and row.sequence <= self.coordinator.sequences(np.array([item]))[0]
             if not self.roll.present[item] and not repeated:
@@ -207,11 +268,22 @@ class Engine:
             self._appear(items, owners, at)
             self.coordinator.mark_stale(items, True, at)
 
-    def lose(self, dead: Iterable[DeadRow], at: int) -> None:
+    def _within_limits(self, dead: Sequence[DeadRow], at: int) -> Sequence[DeadRow]:
+        """The rows of items and sources that the stream may still have; of others it is not known what they are, and
+        nothing is claimed any more."""
+        limits = self._stream.options.limits
+        kept = _first(dead, [row.key for row in dead], self.coordinator.find, limits.items - len(self.coordinator))
+        kept = _first(kept, [row.source for row in kept], self.sources.find, limits.sources - len(self.sources))
+        if len(kept) < len(dead) and not self.incomplete:
+            self.incomplete = True
+            self.coordinator.say_all(at)
+            self._keep_answers()
+        return kept
+
+    def lose(self, dead: Sequence[DeadRow], at: int) -> None:
         """Rows could not be used: what their items' filters are is not known until a row of later sequence says."""
         lost: dict[int, int] = {}
-        for row in dead:
-            item = int(self.coordinator.find([row.key])[0]) if row.key else -1
+        for row, item in zip(dead, self.coordinator.find([row.key for row in dead]).tolist(), strict=True):
             if item >= 0:
                 # A row whose own number cannot be read stands behind all that was read of its source.
                 number = row.sequence if row.sequence > 0 else int(self.sources.read[self.roll.owner[item]])
@@ -219,7 +291,46 @@ class Engine:
         if lost:
             self.recalled.forget(lost, at)  # the row that told it may be among them
             self.coordinator.doubt(np.array(list(lost)), np.array(list(lost.values())), at)
+            gone = self.coordinator.find([row.key for row in dead if row.kind == "gone" and row.key])
+            gone = gone[gone >= 0]
+            self.coordinator.mark_stale(gone[self.roll.present[gone]], True, at)  # they may not exist any more
             self._keep_answers()
+
+    def skip(self, rows: Sequence[DeadRow], at: int) -> None:
+        """Rows are skipped that may have been good: their items are not known, and older rows tell nothing any more."""
+        told = [row for row in rows if row.kind in ("update", "hello", "ack") or self._is_awaited(row.key)]
+        self.expect(told, at)
+        self.lose(rows, at)
+        for row in rows:
+            item = self.coordinator.find([row.key])
+            if item[0] >= 0 and self.sources.names[self.roll.owner[item[0]]] == row.source:
+                newest = np.maximum(self.coordinator.sequences(item), row.sequence)
+                self.coordinator.keep_sequences(item, newest)
+
+    def _is_awaited(self, key: str) -> bool:
+        """Whether rows of an item wait, of which none has been applied yet."""
+        item = int(self.coordinator.find([key])[0])
+        return item >= 0 and not self.roll.present[item] and not self.roll.gone_at[item]
+
+    def lose_all(self, at: int) -> None:
+        """Nobody knows which items the rows were of that could not be used, nor whether all still exist."""
+        items = self.roll.items()
+        if len(items):
+            self.recalled.forget(items.tolist(), at)
+            self.coordinator.doubt(items, self.sources.read[self.roll.owner[items]], at)
+            self.coordinator.mark_stale(items, True, at)
+            self._keep_answers()
+
+    def missed_starts(self, starts: Mapping[str, int], at: int) -> None:
+        """Rows of sources, by name, could not be used that were of this epoch: if it is a new one, a source has started
+        again, and only its next rows make its items fresh.
+        """
+        for name, epoch in starts.items():
+            source = int(self.sources.enlist([name])[0])
+            if epoch > self.sources.epoch[source]:
+                self.sources.restart(source, epoch)
+                self._restarted(source, epoch, at)
+        self._keep_answers()
 
     # -- a run of rows ---------------------------------------------------------------------------------------------
 
@@ -257,8 +368,10 @@ class Engine:
         silence = self.sources.next_silence(rows, until)
         if silence is not None:  # of late rows it may have been before; known it is from now on
             silence = max(silence, self.coordinator.at)
-        told = self.recalled.next(until)
-        return min((at for at in (first, silence, told) if at is not None), default=None)
+        told, settled = self.recalled.next(until), self.disputes.next_end()
+        if settled is not None:
+            settled = max(settled, self.coordinator.at) if settled <= until else None
+        return min((at for at in (first, silence, told, settled) if at is not None), default=None)
 
     def _plain(self, rows: Rows) -> None:
         if not len(rows):
@@ -282,6 +395,7 @@ class Engine:
 
     def _special(self, rows: Rows, later: Rows, at: int) -> None:
         self._silences(at)
+        self._resolve(at)
         self._restarts(rows, at)
         self._revivals(rows, at)
         self._arrivals(rows, later, at)
@@ -319,16 +433,19 @@ class Engine:
         epochs = rows["sequence"] >> COUNTER_BITS
         for source in np.unique(rows["source"][epochs > self.sources.epoch[rows["source"]]]):
             epoch = int(epochs[rows["source"] == source].max())
-            self.sources.epoch[source] = epoch
-            items = self.roll.of_source(int(source))
-            self.recalled.forget(items.tolist(), at)  # its clock may have been set back since it told something
-            self.coordinator.mark_stale(items, True, at, epoch=epoch)
+            self.sources.restart(int(source), epoch)
+            self._restarted(int(source), epoch, at)
+
+    def _restarted(self, source: int, epoch: int, at: int) -> None:
+        items = self.roll.of_source(source)
+        self.recalled.forget(items.tolist(), at)  # its clock may have been set back since it told something
+        self.coordinator.mark_stale(self._undisputed(items), True, at, epoch=epoch)
 
     def _revivals(self, rows: Rows, at: int) -> None:
         for source in np.unique(rows["source"]):
             if self.sources.silent[source] and int(rows["heard"][rows["source"] == source].max()) + self._lease >= at:
                 self.sources.silent[source] = False
-                items = self.roll.of_source(int(source))
+                items = self._undisputed(self.roll.of_source(int(source)))
                 current = self.coordinator.sequences(items) >> COUNTER_BITS >= self.sources.epoch[source]
                 self.coordinator.mark_stale(items[current], False, at)
 
@@ -352,7 +469,9 @@ class Engine:
         return found & (rows["kind"] != GONE) & (rows["kind"] != WISH)
 
     def _handovers(self, rows: Rows, at: int) -> Rows:
-        """An item changes hands when another source says hello with it, later than all that is known of it."""
+        """An item changes hands when another source says hello with it, later than all that is known of it. While the
+        source that had it is heard, or says anything of it later, the item is disputed.
+        """
         keyed = rows["item"] >= 0
         foreign = keyed & self.roll.present[rows["item"]] & (self.roll.owner[rows["item"]] != rows["source"])
         if not foreign.any():
@@ -362,11 +481,40 @@ class Engine:
         if len(items):
             self.forms.handed_over(items, at)
             self.recalled.forget(items.tolist(), at)
+        before = self.roll.owner[items]
         self.roll.owner[items] = sources
         self.coordinator.forget_sequences(items, self.sources.epoch[sources])
+        for item, owner, source in zip(items.tolist(), before.tolist(), sources.tolist(), strict=True):
+            if not self.sources.silent[owner] or item in self.disputes:
+                self._dispute(item, source, owner, at)
         refused = foreign & (self.roll.owner[rows["item"]] != rows["source"])
         self.dead.extend(self._refusal(row) for row in rows[refused])
+        for row in rows[refused & (rows["heard"] + self._lease >= at)]:
+            item = int(row["item"])
+            if item in self.disputes:
+                self.disputes.prolong(item, at)
+            else:
+                self._dispute(item, int(self.roll.owner[item]), int(row["source"]), at)
         return rows[~refused]
+
+    def _dispute(self, item: int, owner: int, other: int, at: int) -> None:
+        """Two sources claim an item: nothing is promised of it until one has been silent about it for a lease."""
+        name, names = str(self.coordinator.item_names()[item]), self.sources.names
+        self.disputes.begin(item, Conflict(name, names[owner], names[other], at), at)
+        self.coordinator.mark_stale(np.array([item]), True, at, epoch=DISPUTED)
+
+    def _undisputed(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.array([item for item in items.tolist() if item not in self.disputes], np.int64)
+
+    def _resolve(self, at: int) -> None:
+        """Disputes end: their items are as fresh as their owners' others."""
+        items = self.disputes.over(at)
+        self.disputes.end(items, at)
+        for item in items:
+            owner, one = int(self.roll.owner[item]), np.array([item])
+            epoch = int(self.sources.epoch[owner])
+            said = int(self.coordinator.sequences(one)[0]) >> COUNTER_BITS >= epoch
+            self.coordinator.mark_stale(one, bool(self.sources.silent[owner]) or not said, at, epoch=epoch)
 
     def _refusal(self, row: np.void) -> DeadRow:
         key = str(self.coordinator.item_names()[row["item"]])
@@ -394,6 +542,7 @@ class Engine:
         self.tally.gone += len(items)
         self._forgotten.extend(str(self.coordinator.item_names()[item]) for item in items)
         self.forms.departing(items)
+        self.disputes.end(items.tolist(), at)
         self.coordinator.dismiss(items, at)
         self.coordinator.keep_sequences(items, gone["sequence"].copy())
         self.roll.depart(items, at)
@@ -502,6 +651,8 @@ class Engine:
         if self.forms.sets:
             shown = ~self.forms.hidden_queries()[said.query]
             said = Said._make(column[shown] for column in said)
+        if self.incomplete:
+            said = said._replace(flags=said.flags | STALE)
         if len(said.query):
             self._held.append(said)
 
@@ -513,12 +664,13 @@ class Engine:
         more, sources = self.sources.state()
         size = len(self.coordinator.item_names())
         arrays |= more | self.roll.state(size)
-        values = [coordinator, sources, vars(self.tally), self.instances, self.forms.state(), self.recalled.state()]
+        told = [self.forms.state(), self.recalled.state(), self.incomplete, self.disputes.state()]
+        values = [coordinator, sources, vars(self.tally), self.instances, *told]
         return arrays, values
 
     def load(self, arrays: dict[str, NDArray[Any]], values: Any, selects: Mapping[str, AggregateSelect]) -> None:
         """Become what `state` said."""
-        coordinator, sources, tally, instances, forms, recalled = values
+        coordinator, sources, tally, instances, forms, recalled, self.incomplete, disputes = values
         self.coordinator.load(arrays, coordinator)
         self.sources.load(arrays, sources)
         self.roll.load(arrays)
@@ -527,3 +679,4 @@ class Engine:
         self.selects = {name: selects[name] for name in instances}
         self.forms.load(forms)
         self.recalled.load(recalled)
+        self.disputes.load(disputes)

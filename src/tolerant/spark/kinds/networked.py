@@ -6,8 +6,11 @@ The pipeline is the client of the plans. It never sees items: aggregators say th
 from what the aggregators report, and are functions of the log like everything else (`specs/0-pipeline.md` §3): rows
 wait for the horizon, which is a latency for each hop behind the clock, and apply in the order of their `at`.
 
-An aggregator that is not heard for a lease is planned around at once. One that starts again is not trusted with a part
-before it has said it anew. While a new plan is on its way the old one answers, and the answer is settling.
+What an aggregator said holds for as long as it has lived to see it: up to its newest `through`. After that its items
+may have moved on without it, so an answer that needs it is stale until it is heard; aggregators say a beat often enough
+that this happens only to those who have died. One that is not heard for a lease is planned around at once. One that
+starts again is not trusted with a part before it has said it anew. While a new plan is on its way the old one answers,
+and the answer is settling.
 """
 
 from __future__ import annotations
@@ -19,24 +22,39 @@ from tolerant.kernels import snapshots
 from tolerant.kernels.versions import epoch_of, version
 from tolerant.planning import Announced, Planner, ReportedDynamics, depth
 from tolerant.queries import Aggregate
+from tolerant.spark.clocks import Clock
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import DeadRow
+from tolerant.spark.intake import DeadRow, capped, dead_payload, readable_row
+from tolerant.spark.kinds.engine import LEAP
 from tolerant.spark.kinds.networked_life import Alive, Life
 from tolerant.spark.kinds.networked_queries import Standing
-from tolerant.spark.kinds.networked_rows import Reported, Row, read_reports, read_rows, unusable
+from tolerant.spark.kinds.networked_rows import Reported, Row, read_reports, read_rows, unfit, unusable
 from tolerant.spark.kinds.networked_saying import Saying, network_status
+from tolerant.spark.kinds.skipping import (
+    early_row,
+    letter,
+    rival_epoch,
+    sift_early,
+    skip_statements,
+    skipped_rows,
+    why,
+)
 from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
 from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.membership import instance_name, query_and_group
 from tolerant.sql.networks import aggregates, network_of
 from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
-from tolerant.streams import SPLIT, Stream
+from tolerant.streams import SECOND, SPLIT, Stream
 from tolerant.transport.log import QUERIES, Entry
 from tolerant.transport.plans import PRESENCE, read_part_key, reports_topic
+from tolerant.transport.quarantine import Quarantined, WaitingRow, is_marked, read_marked
 from tolerant.transport.rows import NO_TIME
 
 PERIOD = 1000
 """Ticks from one look at the plans to the next, once they have been learned; at first they are looked at more often."""
+
+_SMOOTHING = 0.1
+"""How fast the shown rate follows what aggregators send."""
 
 
 class NetworkShard(Replayed):
@@ -65,6 +83,8 @@ class NetworkShard(Replayed):
         self._arrived: list[Row] = []  # since the last clock row
         self._waiting: list[Row] = []  # for their time
         self._reports: list[Reported] = []
+        self._clock_rows, self._limits = Clock(options.boundary), options.limits
+        self._refused: list[DeadRow] = []  # of this entry
         self._saying = Saying()
         self._replies: list[dict[str, object]] = []
         self._dead: list[DeadRow] = []
@@ -74,7 +94,9 @@ class NetworkShard(Replayed):
     def take(self, batch: Sequence[Entry]) -> list[Output]:
         """Entries of `updates.<stream>`, `reports.<stream>` and `queries`, in the order of the log."""
         for entry in batch:
-            if entry.topic == QUERIES:
+            if is_marked(entry.topic):
+                self._skip(read_marked(entry))
+            elif entry.topic == QUERIES:
                 self._statements(entry.payload)
             elif entry.topic == reports_topic(self._stream.name):
                 self._take_reports(entry.payload)
@@ -95,26 +117,37 @@ class NetworkShard(Replayed):
     def _rows(self, payload: bytes) -> None:
         self._count("bytes", len(payload))
         try:
-            rows = read_rows(payload)
+            rows = read_rows(payload, self._limits)
         except ValueError as error:
-            self._dead.append(DeadRow(str(error), payload=payload[:4096]))
+            self._dead.append(dead_payload(error, payload))
             return
+        self._take_rows(rows)
+        self._cap()
+
+    def _take_rows(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            reason = unusable(row, self._alive, self._stream.uri)
+            reason = unusable(row, self._limits.key_length) or unfit(row, self._alive, self._stream.uri)
             if reason:
                 self._bury(row, reason)
             elif row.kind == "clock":
                 self._clock(row)
-            elif self._life.horizon is not None and row.at <= self._life.horizon:
-                self._late(row)
             else:
-                self._arrived.append(row)
+                self._arrive(row)
+
+    def _arrive(self, row: Row) -> None:
+        self._alive[row.source].read(epoch_of(row.sequence), row.through)
+        if self._life.horizon is not None and row.at <= self._life.horizon:
+            self._late(row)
+        else:
+            self._arrived.append(row)
 
     def _bury(self, row: Row, reason: str) -> None:
         """A row that cannot be used: what it told of its part is not known."""
-        known = {name: value for name, value in row._asdict().items() if value is not None and name != "heard"}
-        known.pop("grant", None)
-        self._dead.append(DeadRow(reason, **known))
+        self._refused.append(readable_row(row._asdict(), reason, self._limits.key_length))
+        self._lose(row)
+
+    def _lose(self, row: Row | DeadRow) -> None:
+        """A row is lost: what it told of its part is not known."""
         place = self._placed(row) if row.source in self._alive else None
         if place is not None and self._life.horizon is not None:
             standing, found = place
@@ -122,7 +155,7 @@ class NetworkShard(Replayed):
             self._saying.touch(standing.query.name)
             self._settle(self._life.horizon)
 
-    def _placed(self, row: Row) -> tuple[Standing, Any] | None:
+    def _placed(self, row: Row | DeadRow) -> tuple[Standing, Any] | None:
         try:
             query, group, slot = read_part_key(row.key or "")
         except ValueError:
@@ -133,12 +166,52 @@ class NetworkShard(Replayed):
             return None
         return standing, place
 
+    def _skip(self, skipped: Quarantined) -> None:
+        """An entry in quarantine: what its rows, and those that waited for its clock row, told is not known."""
+        self._dead.append(letter(skipped))
+        if skip_statements(skipped, self._catalogue, self._statement):
+            self._settle(self._life.horizon or 0)
+            return
+        gone = [row for row in (*self._arrived, *self._waiting) if skipped.drops(_waiting_row(row))]
+        self._arrived = [row for row in self._arrived if row not in gone]
+        self._waiting = [row for row in self._waiting if row not in gone]
+        reports = [report for report in self._reports if skipped.drops(_waiting_report(report))]
+        self._reports = [report for report in self._reports if report not in reports]
+        self._early, dropped = sift_early(skipped, self._early)
+        self._dead += dropped
+        for row in gone:
+            self._bury(row, why(skipped))
+        self._dead += [DeadRow(why(skipped), kind="report", source=report.aggregator or "") for report in reports]
+        for lost in skipped_rows(skipped):
+            self._lose(lost)
+        self._life.rival = max(self._life.rival, rival_epoch(skipped, self._checkpoint))
+        if skipped.rows is None:
+            for standing in self._standing.values():
+                for aggregator in self._alive:
+                    standing.restarted(aggregator)
+                self._saying.touch(standing.query.name)
+            self._settle(self._life.horizon or 0)
+
+    def waiting_rows(self) -> list[WaitingRow]:
+        """Rows and reports that wait for their time, and statements that wait for time to begin."""
+        rows = [_waiting_row(row) for row in (*self._arrived, *self._waiting)]
+        return [*rows, *map(_waiting_report, self._reports), *map(early_row, self._early)]
+
     def _take_reports(self, payload: bytes) -> None:
         self._count("bytes", len(payload))
         try:
-            self._reports += read_reports(payload)
+            good, bad = read_reports(payload, self._limits)
         except ValueError as error:
-            self._dead.append(DeadRow(str(error), payload=payload[:4096]))
+            self._dead.append(dead_payload(error, payload))
+            return
+        self._reports += good
+        self._refused += bad
+        self._cap()
+
+    def _cap(self) -> None:
+        """Say what an entry had that cannot be used, up to so many dead letters."""
+        self._dead += capped(self._refused, self._limits.dead_letters)
+        self._refused = []
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -153,14 +226,17 @@ class NetworkShard(Replayed):
             if asked_anew and life.horizon is not None:
                 self._ask_anew()
         if row.at != NO_TIME:
-            self._pass(row.at)
+            times, refused = self._clock_rows.take(row.at)
+            self._refused += refused
+            for at in times:
+                self._pass(at)
 
     def _ask_anew(self) -> None:
         """Another pipeline has announced plans meanwhile: those here count no more at the aggregators."""
         for name, standing in self._standing.items():
             standing.renumber(self._next_version())
             for aggregator, alive in self._alive.items():
-                if alive.silent and standing.client is not None:
+                if not alive.trusted and standing.client is not None:
                     standing.client.missed(aggregator)
             self._announce(name)
         self._settle(self._life.horizon or 0)
@@ -171,6 +247,8 @@ class NetworkShard(Replayed):
         arrived, self._arrived = self._arrived, []
         future = [row for row in arrived if row.at > ahead]
         self._waiting += [row for row in arrived if row.at <= ahead]
+        premature = [report for report in self._reports if report.at > ahead]
+        self._reports = [report for report in self._reports if report.at <= ahead]
         horizon, first = clock - self._latency, self._life.horizon is None
         if not first and horizon <= (self._life.horizon or 0):
             horizon = self._life.horizon or 0
@@ -179,6 +257,9 @@ class NetworkShard(Replayed):
         self._advance(horizon)
         for row in future:
             self._bury(row, f"at is {row.at - clock} µs ahead of the pipeline's clock, more than a lease")
+        for report in premature:
+            reason = f"report: at is {report.at - clock} µs ahead of the pipeline's clock, more than a lease"
+            self._refused.append(DeadRow(reason, kind="report", at=report.at, source=report.aggregator))
         if first:
             early, self._early = self._early, []
             self._take_statements(early)
@@ -193,40 +274,74 @@ class NetworkShard(Replayed):
 
     def _advance(self, horizon: int) -> None:
         """Rows, boundaries and silences up to the horizon, in the order of their times."""
-        due = sorted(row for row in self._waiting if row.at <= horizon)
+        due = sorted((row for row in self._waiting if row.at <= horizon), key=lambda row: row[:5])
         self._waiting = [row for row in self._waiting if row.at > horizon]
-        begin = 0
+        begin, reached = 0, self._life.horizon or 0
+        self._prove(reached)
         while True:
             boundary = (self._life.passed + 1) * self._interval + 1
             silence = min((a.heard + self._lease + 1 for a in self._alive.values() if not a.silent), default=boundary)
-            moment = min(boundary, silence, due[begin].at if begin < len(due) else boundary)
+            doubt = min((a.lived + 1 for a in self._alive.values() if a.trusted and a.epoch), default=boundary)
+            moment = min(boundary, silence, max(doubt, reached + 1), due[begin].at if begin < len(due) else boundary)
             if moment > horizon:
                 break
             if boundary == moment:
                 self._boundary(boundary)
+                self._leap(due[begin].at if begin < len(due) else horizon)
             while begin < len(due) and due[begin].at <= moment:
                 self._apply(due[begin])
                 begin += 1
             self._silences(moment)
+            self._doubt(moment)
             self._settle(moment)
         self._life.horizon = horizon
         self._settle(horizon)
+
+    def _leap(self, until: int) -> None:
+        """Pass over the boundaries before `until` but the last, when they are many and no aggregator is heard: there
+        is nothing to plan with, and no answer that is settled.
+        """
+        last = (min([until, *(report.at for report in self._reports)]) - 2) // self._interval
+        if all(alive.silent for alive in self._alive.values()) and last - self._life.passed > LEAP:
+            self._count("boundaries", last - 1 - self._life.passed)
+            self._life.passed = last - 1
 
     def _silences(self, at: int) -> None:
         for name, alive in self._alive.items():
             if not alive.silent and alive.heard + self._lease < at:
                 alive.silent = True
-                for standing in self._standing.values():
-                    if standing.client is not None:
-                        standing.client.missed(name)
-                        self._saying.touch(standing.query.name)
+                self._trust(name, False)
                 self._adopt(self._planner.missed(name))
+
+    def _doubt(self, at: int) -> None:
+        """Aggregators that have not said how it is at `at` may have died, and their items moved on without them."""
+        for name, alive in self._alive.items():
+            if alive.trusted and alive.epoch and alive.lived < at:
+                alive.unproven = True
+                self._trust(name, False)
+
+    def _prove(self, at: int) -> None:
+        """Aggregators that were in doubt at `at` have been heard: they have lived, and said all there was to say."""
+        for name, alive in self._alive.items():
+            if alive.unproven and alive.lived > at:
+                alive.unproven = False
+                self._trust(name, alive.trusted)
+
+    def _trust(self, name: str, trusted: bool) -> None:
+        """Count what an aggregator said last, or do not."""
+        for standing in self._standing.values():
+            if standing.client is not None:
+                (standing.client.heard if trusted else standing.client.missed)(name)
+                self._saying.touch(standing.query.name)
 
     def _boundary(self, at: int) -> None:
         life = self._life
+        rows = sum(life.tally[kind] for kind in ("update", "hello", "ack"))
+        life.pace += _SMOOTHING * (rows - life.counted - life.pace)
+        life.counted = rows
         life.passed += 1
         self._count("boundaries")
-        for report in sorted(report for report in self._reports if report.at <= at):
+        for report in sorted((one for one in self._reports if one.at <= at), key=lambda one: one[:2]):
             self._learn(report)
         self._reports = [report for report in self._reports if report.at > at]
         if life.passed >= life.look:
@@ -266,7 +381,7 @@ class NetworkShard(Replayed):
             return
         self._count(row.kind)
         if epoch > alive.epoch:
-            alive.epoch = epoch
+            alive.restart(epoch, row.through)
             for standing in self._standing.values():
                 if standing.restarted(row.source):
                     self._saying.touch(standing.query.name)
@@ -277,11 +392,8 @@ class NetworkShard(Replayed):
             self._tell(row)
 
     def _returned(self, name: str) -> None:
-        self._alive[name].silent = False
-        for standing in self._standing.values():
-            if standing.client is not None:
-                standing.client.heard(name)
-                self._saying.touch(standing.query.name)
+        self._alive[name].silent = self._alive[name].unproven = False
+        self._trust(name, True)
         self._planner.returned(name)
         self._life.look, self._life.gap = self._life.passed + 1, 1
 
@@ -317,7 +429,7 @@ class NetworkShard(Replayed):
             standing = self._standing[name]
             standing.query = self._planner.queries[name]
             number = self._next_version()
-            silent = {aggregator: None for aggregator, alive in self._alive.items() if alive.silent}
+            silent = {aggregator: None for aggregator, alive in self._alive.items() if not alive.trusted}
             if standing.take(said, number, silent):
                 self._count("plans")
                 self._announce(name)
@@ -422,7 +534,7 @@ class NetworkShard(Replayed):
     def _say(self) -> list[Output]:
         name, life = self._stream.name, self._life
         outputs = self._saying.take(name)
-        self._count("dead", len(self._dead))
+        self._count("dead", sum(row.count for row in self._dead))
         outputs += said_letters(name, self._dead, self._replies)
         self._dead, self._replies = [], []
         if life.horizon is not None and life.passed > life.reported:
@@ -436,14 +548,16 @@ class NetworkShard(Replayed):
             name: {
                 "heard": alive.heard,
                 "epoch": alive.epoch,
-                "items": sum(part.aggregator == name for part in parts),
+                "items": len({item for part in parts if part.aggregator == name for item in part.weights}),
                 "stale": alive.silent,
                 "skew": 0,
                 "late": alive.late,
             }
             for name, alive in self._alive.items()
         }
-        summary = {"shard": self._shard, "horizon": horizon, "epoch": self._life.epoch, **self._life.tally}
+        pace = self._life.pace * SECOND / self._interval
+        summary: dict[str, Any] = {"shard": self._shard, "horizon": horizon, "epoch": self._life.epoch}
+        summary |= {**self._life.tally, "updates_per_second": pace}
         return network_status(
             self._stream,
             summary | {"sources": sources},
@@ -473,13 +587,15 @@ class NetworkShard(Replayed):
             [list(row) for row in self._waiting],
             [list(row) for row in self._reports],
             self._saying.state(),
+            self._clock_rows.state(),
         ]  # fmt: skip
         return snapshots.pack(arrays, values)
 
     def load(self, snapshot: bytes) -> None:
         """Become what `snapshot` said, bit for bit."""
         arrays, values = snapshots.unpack(snapshot)
-        planner, statements, standing, queries, alive, life, early, arrived, waiting, reports, saying = values
+        planner, statements, standing, queries, alive, life, early, arrived, waiting, reports, saying, clock = values
+        self._clock_rows = Clock.load(clock)
         self._catalogue = Catalogue(decode(statement) for statement in statements)
         self._learned = ReportedDynamics.from_state(arrays, planner["running"], self._network)
         asked = [Aggregate(name, fn, dict(weights), within) for name, fn, weights, within in queries]
@@ -490,9 +606,17 @@ class NetworkShard(Replayed):
             name: Standing.from_state(state, Aggregate(name, fn, dict(weights), within), self._network)
             for name, (weights, fn, within, state) in standing.items()
         }
-        self._alive = {name: Alive(**one) for name, one in alive.items()}
+        self._alive = {name: Alive(**{**one, "coming": tuple(one["coming"])}) for name, one in alive.items()}
         self._life = Life(**life)
         self._early = [(request, body) for request, body in early]
         self._arrived, self._waiting = ([Row(*row) for row in rows] for rows in (arrived, waiting))
         self._reports = [Reported(*row) for row in reports]
         self._saying.load(saying)
+
+
+def _waiting_row(row: Row) -> WaitingRow:
+    return WaitingRow(row.key, row.source, row.sequence)
+
+
+def _waiting_report(report: Reported) -> WaitingRow:
+    return WaitingRow("", report.aggregator or "", -report.at)

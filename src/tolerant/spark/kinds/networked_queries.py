@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tolerant.planning import Announced, Network, Plan, PlanClient
 from tolerant.queries import Aggregate
+from tolerant.sql.membership import shown_name
 from tolerant.transport.plans import Wanted
 
 _SLACK = 1 + 1e-9
@@ -54,7 +55,8 @@ class Standing:
     def take(self, said: Announced, version: int, silent: Mapping[str, object]) -> bool:
         """A new plan, or that there is none; whether anything else is wanted of aggregators now."""
         if said.plan is None:
-            self.refused = str(said.refused)
+            name = self.query.name
+            self.refused = str(said.refused).replace(repr(name), repr(shown_name(name)))
             return False
         self.refused = ""
         taken = {slot for held, slots in self.slots.items() if held == self._version for slot in slots}

@@ -17,17 +17,22 @@ from dataclasses import asdict
 from tolerant.kernels import snapshots
 from tolerant.polling import Poller
 from tolerant.polling.following import learn, reach
+from tolerant.spark.clocks import Clock
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import KINDS, DeadRow
+from tolerant.spark.intake import KINDS, DeadRow, capped, dead_payload, readable_row
+from tolerant.spark.kinds.networked_rows import read_rows, unusable
 from tolerant.spark.kinds.polled_saying import Saying, polled_status
+from tolerant.spark.kinds.skipping import letter, query_row, skip_statements, skipped_rows, why
 from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
-from tolerant.sql import Catalogue, decode, encode
+from tolerant.sql import Catalogue, Drop, decode, encode
+from tolerant.sql.membership import query_and_group
 from tolerant.sql.polled import PolledQueries, poller_options, remark
 from tolerant.sql.statements import AggregateSelect, CreateQuery, Statement
-from tolerant.streams import Stream
+from tolerant.streams import Limits, Stream
 from tolerant.transport.log import QUERIES, Entry
 from tolerant.transport.pulls import Pull, read_pulls, topic_of
-from tolerant.transport.rows import NO_TIME, are_updates, unpack
+from tolerant.transport.quarantine import Quarantined, WaitingRow, is_marked, read_marked
+from tolerant.transport.rows import NO_TIME
 
 _TALLY = (*KINDS[:-1], "grants", "values", "unchanged", "failed", "late", "dead", "duplicates", "bytes")
 
@@ -41,11 +46,12 @@ class PolledShard(Replayed):
         self._catalogue = Catalogue()
         self._queries = PolledQueries(stream)
         self._saying = Saying()
+        self._limits, self._clock = stream.options.limits, Clock(stream.options.boundary)
         self._altered = False
         self._horizon: int | None = None
         self._arrived: list[Pull] = []  # since the last clock row
         self._waiting: list[Pull] = []  # for their time
-        self._overdue: frozenset[str] = frozenset()
+        self._disturbed: frozenset[str] = frozenset()  # queries some item of which cannot be had
         self._first: dict[str, int] = {}  # the tick of each item's first pull
         self._reasons: dict[str, str] = {}  # why the last pull of an item failed
         self._heard: dict[str, int] = {}  # when each poller was last heard
@@ -57,7 +63,9 @@ class PolledShard(Replayed):
     def take(self, batch: Sequence[Entry]) -> list[Output]:
         """Entries of `updates.<stream>`, `pulls.<stream>` and `queries`, in the order of the log."""
         for entry in batch:
-            if entry.topic == QUERIES:
+            if is_marked(entry.topic):
+                self._skip(read_marked(entry))
+            elif entry.topic == QUERIES:
                 self._statements(entry.payload)
             elif entry.topic == topic_of(self._stream.name):
                 self._pulls(entry.payload)
@@ -80,11 +88,12 @@ class PolledShard(Replayed):
     def _pulls(self, payload: bytes) -> None:
         self._tally["bytes"] += len(payload)
         try:
-            good, bad = read_pulls(payload)
+            good, bad = read_pulls(payload, self._limits)
         except ValueError as error:
-            self._dead.append(DeadRow(str(error), payload=payload[:4096]))
+            self._dead.append(dead_payload(error, payload))
             return
-        self._dead += [_dead(pull, reason) for pull, reason in bad]
+        good, strange = self._within_limits(good)
+        self._bury([*bad, *strange])
         for pull in good:
             if self._horizon is not None and pull.at <= self._horizon:
                 self._tally["late"] += 1
@@ -99,33 +108,80 @@ class PolledShard(Replayed):
         """Time, and signs of life of the pollers: what their updates say, pulls say better."""
         self._tally["bytes"] += len(payload)
         try:
-            batch = unpack(payload)
-            if not are_updates(batch):
-                raise ValueError("columns must be those of updates")
+            rows = read_rows(payload, self._limits)
         except ValueError as error:
-            self._dead.append(DeadRow(str(error), payload=payload[:4096]))
+            self._dead.append(dead_payload(error, payload))
             return
-        columns = (batch.column(name).to_pylist() for name in ("kind", "at", "source", "key"))
-        for kind, at, source, key in zip(*columns, strict=True):
-            if kind not in KINDS or at is None or source is None:
-                self._dead.append(DeadRow(f"kind must be one of {', '.join(KINDS)}, at and source not null", key=key))
-            elif kind != "clock":
-                self._tally[kind] += 1
-                self._heard[source] = max(self._heard.get(source, at), at)
-            elif at != NO_TIME:
-                self._pass(at)
+        refused = []
+        for row in rows:
+            reason = unusable(row, self._limits.key_length) or self._beyond(row.source)
+            if reason:
+                refused.append(readable_row(row._asdict(), reason, self._limits.key_length))
+            elif row.kind != "clock":
+                self._tally[row.kind] += 1
+                self._hear(row.source, row.at)
+            elif row.at != NO_TIME:
+                times, wrong = self._clock.take(row.at)
+                refused += wrong
+                for at in times:
+                    self._pass(at)
+        self._dead += capped(refused, self._limits.dead_letters)
+
+    def _hear(self, source: str, at: int) -> None:
+        self._heard[source] = max(self._heard.get(source, at), at)
+
+    def _beyond(self, source: str) -> str:
+        """Why a poller is one too many; empty if it is not."""
+        most = self._limits.sources
+        full = source not in self._heard and len(self._heard) >= most
+        return f"the stream has {most:,} sources, the most it may have" if full else ""
+
+    def _within_limits(self, pulls: list[Pull]) -> tuple[list[Pull], list[tuple[Pull, str]]]:
+        """The pulls of pollers that there may be, and the others."""
+        judged = [(pull, self._beyond(pull.source)) for pull in pulls]
+        return [pull for pull, reason in judged if not reason], [(pull, reason) for pull, reason in judged if reason]
+
+    def _bury(self, pulls: Sequence[tuple[Pull, str]]) -> None:
+        self._dead += capped([_dead(pull, reason) for pull, reason in pulls], self._limits.dead_letters)
+
+    def _skip(self, skipped: Quarantined) -> None:
+        """An entry in quarantine: of the items that its pulls are of nothing is claimed until the next pull."""
+        self._dead.append(letter(skipped))
+        if skip_statements(skipped, self._catalogue, self._statement):
+            return
+        for name in [name for name in self._new_queries() if skipped.drops(query_row(name))]:
+            self._statement("", Drop("query", name))
+        gone = [pull for pull in (*self._arrived, *self._waiting) if skipped.drops(_waiting_row(pull))]
+        self._arrived = [pull for pull in self._arrived if pull not in gone]
+        self._waiting = [pull for pull in self._waiting if pull not in gone]
+        self._dead += [_dead(pull, why(skipped)) for pull in gone]
+        named = {row.key for row in skipped_rows(skipped)} | {pull.item for pull in gone}
+        for item in self._poller.items:
+            if skipped.rows is None or item in named:
+                self._poller.doubt(item)
+                self._saying.touch((item,))
+        self._overdue = self._poller.overdue()
+        if self._horizon is not None:
+            self._saying.settle(self._poller, self._horizon)
+
+    def waiting_rows(self) -> list[WaitingRow]:
+        """The pulls that wait for their time, and the queries that wait to be arranged."""
+        pulls = [_waiting_row(pull) for pull in (*self._arrived, *self._waiting)]
+        return [*pulls, *map(query_row, self._new_queries())]
+
+    def _new_queries(self) -> list[str]:
+        arranged = {query_and_group(query.name)[0] for query in self._poller.queries}
+        over = (query.name for query in self._catalogue.queries_over(self._stream.name))
+        return [name for name in over if self._altered and name not in arranged]
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     def _pass(self, clock: int) -> None:
         """A clock row: everything up to a latency before it has arrived."""
         ahead = clock + self._stream.options.lease
-        for pull in self._arrived:
-            if pull.at > ahead:
-                reason = f"at is {pull.at - clock} µs ahead of the pipeline's clock, more than a lease"
-                self._dead.append(_dead(pull, reason))
-            else:
-                self._waiting.append(pull)
+        future = [pull for pull in self._arrived if pull.at > ahead]
+        self._bury([(p, f"at is {p.at - clock} µs ahead of the pipeline's clock, more than a lease") for p in future])
+        self._waiting += [pull for pull in self._arrived if pull.at <= ahead]
         self._arrived = []
         horizon = clock - self._stream.options.latency
         if self._horizon is not None and horizon <= self._horizon:
@@ -148,14 +204,13 @@ class PolledShard(Replayed):
         for before, now in reach(self._poller, tick):
             if before is not None and -(-before // size) * size < now:  # a window is over: fidelity was reckoned anew
                 self._saying.touch_all()
-            overdue = self._poller.overdue()
-            if overdue != self._overdue:
-                self._saying.touch(overdue ^ self._overdue)
-                self._overdue = overdue
+            disturbed = self._poller.disturbed()
+            self._saying.touch_queries(disturbed | self._disturbed)
+            self._disturbed = disturbed
             self._saying.settle(self._poller, now * self._tick)
 
     def _learn(self, pull: Pull) -> None:
-        self._heard[pull.source] = max(self._heard.get(pull.source, pull.at), pull.at)
+        self._hear(pull.source, pull.at)
         self._tally["values" if pull.kind == "value" else pull.kind] += 1
         if not learn(self._poller, pull):
             return
@@ -164,9 +219,7 @@ class PolledShard(Replayed):
         else:
             self._reasons.pop(pull.item, None)
             self._first.setdefault(pull.item, pull.tick)
-            self._saying.touch((pull.item,))
-        if pull.item in self._overdue:
-            self._overdue = self._poller.overdue()
+        self._saying.touch((pull.item,))
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -196,7 +249,6 @@ class PolledShard(Replayed):
         items = self._poller.items
         self._first = {item: self._first[item] for item in items if item in self._first}
         self._reasons = {item: self._reasons[item] for item in items if item in self._reasons}
-        self._overdue = self._poller.overdue()
         self._saying.arrange(queries, _withheld(self._catalogue), self._horizon or 0)
 
     # -- saying ----------------------------------------------------------------------------------------------------
@@ -204,7 +256,7 @@ class PolledShard(Replayed):
     def _say(self) -> list[Output]:
         outputs = self._saying.take()
         name = self._stream.name
-        self._tally["dead"] += len(self._dead)
+        self._tally["dead"] += sum(row.count for row in self._dead)
         outputs += said_letters(name, self._dead, self._replies)
         self._dead, self._replies = [], []
         period = (self._horizon or 0) // self._stream.options.boundary
@@ -235,9 +287,9 @@ class PolledShard(Replayed):
             poller,
             [encode(statement) for statement in self._catalogue.statements()],
             self._saying.state(),
-            [self._altered, self._horizon, self._reported, self._tally],
+            [self._altered, self._horizon, self._reported, self._tally, self._clock.state()],
             [[asdict(pull) for pull in pulls] for pulls in (self._arrived, self._waiting)],
-            [sorted(self._overdue), self._first, self._reasons, self._heard],
+            [sorted(self._disturbed), self._first, self._reasons, self._heard],
         ]
         return snapshots.pack(arrays, values)
 
@@ -247,10 +299,11 @@ class PolledShard(Replayed):
         poller, statements, saying, plain, pulls, known = values
         self._poller.load(arrays, poller)
         self._catalogue = Catalogue(decode(statement) for statement in statements)
-        self._altered, self._horizon, self._reported, self._tally = plain
+        self._altered, self._horizon, self._reported, self._tally, clock = plain
+        self._clock = Clock.load(clock)
         self._arrived, self._waiting = ([Pull(**pull) for pull in each] for each in pulls)
-        overdue, self._first, self._reasons, self._heard = known
-        self._overdue = frozenset(overdue)
+        disturbed, self._first, self._reasons, self._heard = known
+        self._disturbed = frozenset(disturbed)
         self._saying.load(saying, self._poller.queries)
 
 
@@ -264,4 +317,8 @@ def _withheld(catalogue: Catalogue) -> frozenset[str]:
 
 def _dead(pull: Pull, reason: str) -> DeadRow:
     value = pull.value if isinstance(pull.value, float) else 0.0
-    return DeadRow(reason, kind=pull.kind, key=pull.item, at=pull.at, source=pull.source, value=value)
+    return readable_row({**vars(pull), "key": pull.item, "value": value}, reason, Limits.key_length)
+
+
+def _waiting_row(pull: Pull) -> WaitingRow:
+    return WaitingRow(pull.item, pull.source, pull.tick)

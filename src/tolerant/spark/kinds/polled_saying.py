@@ -32,6 +32,7 @@ class Said(NamedTuple):
     settling: bool
     fidelity: float
     delivered: float | None
+    learning: bool
 
 
 class Saying:
@@ -72,6 +73,10 @@ class Saying:
         """Something became known about these items."""
         for item in items:
             self._touched.update(self._of_item.get(item, ()))
+
+    def touch_queries(self, names: Iterable[str]) -> None:
+        """Something became known about these queries."""
+        self._touched.update(name for name in names if name in self._queries)
 
     def touch_all(self) -> None:
         """Something became known about every query."""
@@ -146,12 +151,12 @@ class Saying:
 
 
 def _said(query: Aggregate, answer: PolledAnswer | None) -> Said:
-    """Of items that were never pulled, or not for too long, nothing is claimed: the ends are unknown."""
+    """Of items that were never pulled, or cannot be had, nothing is promised: the ends are unknown."""
     if answer is None:
-        return Said(None, None, None, False, True, query.fidelity, None)
+        return Said(None, None, None, False, True, query.fidelity, None, True)
     delivered = None if math.isnan(answer.fidelity) else answer.fidelity
     low, high = (None, None) if answer.stale else (answer.low, answer.high)
-    return Said(low, answer.value, high, answer.stale, False, query.fidelity, delivered)
+    return Said(low, answer.value, high, answer.stale, answer.learning, answer.claimed, delivered, answer.learning)
 
 
 def polled_status(
@@ -199,6 +204,7 @@ def _query_summary(name: str, select: AggregateSelect, saying: Saying) -> dict[s
         "items": sum(len(query.weights) for query, _ in groups),
         "settling": sum(said.settling for _, said in groups),
         "stale": sum(said.stale for _, said in groups),
+        "learning": sum(said.learning for _, said in groups),
         "late_us": 0,
     }
 

@@ -21,6 +21,8 @@ from tolerant.transport.rows import Piece
 
 _MOMENTS = 64
 """At which time is stopped, at most, before it is by the grid."""
+_PIECES = 1000
+"""Of a way, and cells that it may stretch over, at most."""
 _CELLS = 8
 """Of the grid, in the time that answers wait."""
 
@@ -64,6 +66,8 @@ class Recalled:
             return
         ends = [piece.since for piece in way[1:]] + [until]
         pieces = [piece for piece, end in zip(way, ends, strict=True) if end > max(horizon, piece.since)]
+        if len(pieces) > _PIECES or (until - horizon) // self._cell > _PIECES:
+            return  # nobody remembers so much
         if pieces and len(self._due) + len(pieces) > _MOMENTS:
             pieces = self._coarsened(pieces, until, horizon)
         if pieces:

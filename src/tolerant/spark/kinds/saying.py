@@ -136,7 +136,9 @@ def status(engine: Engine, stream: str, shard: int, horizon: int) -> Output:
         "epoch": coordinator.ledger.epoch,
         "items": len(items),
         **engine.tally.numbers(),
+        "late_sources": engine.tally.late_sources,
         "sources": sources,
+        "conflicts": [conflict._asdict() for conflict in engine.disputes.conflicts()],
         "queries": {name: _query_summary(engine, name) for name in engine.selects},
     }
     bodies = [

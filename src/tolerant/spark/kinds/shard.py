@@ -21,14 +21,17 @@ from numpy.typing import NDArray
 from tolerant.kernels import snapshots
 from tolerant.relations import Changes, Relation
 from tolerant.relations.waiting import Waiting, no_changes
+from tolerant.spark.clocks import Clock
 from tolerant.spark.hosting import Output, Replayed
-from tolerant.spark.intake import DeadRow, dead_row
+from tolerant.spark.intake import DeadRow, capped, dead_payload, readable_row
+from tolerant.spark.kinds.skipping import letter, skip_statements, why
 from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
 from tolerant.sql import Catalogue, CreateQuery, CreateTable, Drop, Statement, decode, encode
 from tolerant.streams import StreamOptions
-from tolerant.transport.changes import CLOCK, read_changes, topic_of
+from tolerant.transport.changes import COMMON, read_changes, topic_of
 from tolerant.transport.deliveries import rows_batch, rows_topic
 from tolerant.transport.log import QUERIES, Entry
+from tolerant.transport.quarantine import Quarantined, WaitingRow, is_marked, read_marked
 from tolerant.transport.rows import NO_TIME, compacted, pack, unpack
 from tolerant.transport.subscriptions import template_of
 
@@ -36,6 +39,7 @@ Integers = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
 
 _OPTIONS = StreamOptions()
+_LIMITS = _OPTIONS.limits
 _TALLY = ("changes", "late", "dead", "deliveries")
 
 
@@ -73,6 +77,7 @@ class Side:
         self.relation = Relation(table.columns)
         self.waiting = Waiting(table.columns, _OPTIONS.lease)
         self.clock: int | None = None
+        self.clock_rows = Clock(_OPTIONS.boundary)
 
     def clear(self) -> None:
         """Let go of the rows; time stays."""
@@ -85,11 +90,12 @@ class Side:
         found = {f"relation.{name}": array for name, array in arrays.items()}
         arrays, waiting = self.waiting.state()
         found |= {f"waiting.{name}": array for name, array in arrays.items()}
-        return found, [relation, waiting, self.clock]
+        return found, [relation, waiting, self.clock, self.clock_rows.state()]
 
     def load(self, arrays: Arrays, values: Any) -> None:
         """Become what `state` said."""
-        relation, waiting, self.clock = values
+        relation, waiting, self.clock, clock_rows = values
+        self.clock_rows = Clock.load(clock_rows)
         self.relation = Relation.load(self.table.columns, under("relation.", arrays), relation)
         self.waiting.load(under("waiting.", arrays), waiting)
 
@@ -143,12 +149,16 @@ class RowsShard(Replayed, Generic[Query]):
     def take(self, batch: Sequence[Entry]) -> list[Output]:
         """Take entries in log order; what to say."""
         for entry in batch:
-            if entry.topic == QUERIES:
+            if is_marked(entry.topic):
+                self._skip(read_marked(entry))
+            elif entry.topic == QUERIES:
                 self._statements(entry.payload)
             elif entry.topic.startswith("subscriptions."):
                 self._subscribe(entry.payload)
-            else:
+            elif entry.topic in self._side_of:
                 self._rows(self._side_of[entry.topic], entry.payload)
+            else:
+                self._dead.append(dead_payload(f"nobody here reads the topic {entry.topic!r:.80}", entry.payload))
         return self._say()
 
     @property
@@ -160,21 +170,26 @@ class RowsShard(Replayed, Generic[Query]):
 
     def _rows(self, side: Side, payload: bytes) -> None:
         try:
-            batch = unpack(payload)
-            found = read_changes(batch, side.table.columns)
+            batch = unpack(payload, _LIMITS)
+            found = read_changes(batch, side.table.columns, _LIMITS.key_length)
         except ValueError as error:
-            self._dead.append(DeadRow(str(error), payload=payload[:4096]))
+            self._dead.append(dead_payload(error, payload))
             return
-        for row, reason in found.dead:
-            self._dead.append(dead_row(batch, row, reason))
+        common = batch.select([name for name, _ in COMMON]).take(pa.array([row for row, _ in found.dead], pa.int64()))
+        reasons = zip(common.to_pylist(), (reason for _, reason in found.dead), strict=True)
+        self._dead += capped(
+            [readable_row(row, reason, _LIMITS.key_length) for row, reason in reasons], _LIMITS.dead_letters
+        )
         begin = 0
-        kinds = batch.column("kind").cast(pa.string()).to_pylist()
-        for clock in [row for row, kind in enumerate(kinds) if kind == CLOCK]:
+        for clock in found.clocks.tolist():
             self._add(side, found.changes.take((found.rows >= begin) & (found.rows < clock)))
             begin = clock
             at = batch.column("at")[clock].as_py()
-            if at not in (None, NO_TIME):
-                self._tick(side, at)
+            if at != NO_TIME:
+                times, refused = side.clock_rows.take(at)
+                self._dead += refused
+                for time in times:
+                    self._tick(side, time)
         self._add(side, found.changes.take(found.rows >= begin))
 
     def _add(self, side: Side, changes: Changes) -> None:
@@ -189,11 +204,32 @@ class RowsShard(Replayed, Generic[Query]):
         if len(clocks) == len(self._sides):
             before, horizon = self.horizon, min(clocks) - _OPTIONS.latency
             self._advance(before, [one.waiting.release(horizon) for one in self._sides])
+        refused = []
         for row in range(len(ahead)):
             reason = f"at is {int(ahead.at[row]) - at} µs ahead of the pipeline's clock, more than a lease"
-            kind = "insert" if ahead.insert[row] else "delete"
-            source, sequence = ahead.sources[ahead.source[row]], int(ahead.sequence[row])
-            self._dead.append(DeadRow(reason, kind, str(ahead.keys[row]), int(ahead.at[row]), source, sequence))
+            refused.append(_dead_change(ahead, row, reason))
+        self._dead += capped(refused, _LIMITS.dead_letters)
+
+    def _skip(self, skipped: Quarantined) -> None:
+        """An entry in quarantine: its rows and subscriptions do not come, nor those that waited for its clock row and
+        are at fault.
+        """
+        self._dead.append(letter(skipped))
+        if skip_statements(skipped, self._catalogue, self._statement):
+            dropped = {row.key for row in skipped.rows or () if row.kind == "drop"}
+            for side in self._sides:
+                if side.table.name in dropped:
+                    self._forget(side)
+            return
+        for side in self._sides:
+            gone = side.waiting.drop(
+                lambda some: np.fromiter((skipped.drops(row) for row in _waiting_rows(some)), np.bool_, len(some))
+            )
+            self._dead += [_dead_change(gone, row, why(skipped)) for row in range(len(gone))]
+
+    def waiting_rows(self) -> list[WaitingRow]:
+        """The changes that wait for their time."""
+        return [row for side in self._sides for row in _waiting_rows(side.waiting.everything())]
 
     def _apply(self, found: Sequence[Changes]) -> None:
         """Apply changes that are in order, each side's, and tell the subscriptions that there are now."""
@@ -259,14 +295,14 @@ class RowsShard(Replayed, Generic[Query]):
 
     def _subscribe(self, payload: bytes) -> None:
         try:
-            batch = unpack(payload)
+            batch = unpack(payload, _LIMITS)
             template = template_of(batch)
             if template not in self._queries:
                 raise ValueError(f"there is no template {template!r}")
             self._queries[template].take(batch)
             self._taken(self._queries[template])
         except ValueError as error:
-            self._dead.append(DeadRow(f"subscriptions cannot be used: {error}", payload=payload[:4096]))
+            self._dead.append(dead_payload(f"subscriptions cannot be used: {error}", payload))
 
     # -- saying ----------------------------------------------------------------------------------------------------
 
@@ -278,7 +314,7 @@ class RowsShard(Replayed, Generic[Query]):
             batch = rows_batch(side.table.columns, effects, steps, self._called(side))
             outputs.append(Output(rows_topic(self._home), pack(batch)))
         self._changed = []
-        self._tally["dead"] += len(self._dead)
+        self._tally["dead"] += sum(row.count for row in self._dead)
         outputs += said_letters(self._home, self._dead, self._replies)
         self._dead, self._replies = [], []
         period = (self.horizon or 0) // _OPTIONS.boundary
@@ -334,6 +370,17 @@ class RowsShard(Replayed, Generic[Query]):
         self._queries = {
             name: self._make(self._catalogue.queries[name], under(f"query/{name}/", arrays)) for name in queries
         }
+
+
+def _waiting_rows(changes: Changes) -> list[WaitingRow]:
+    sources = [changes.sources[source] for source in changes.source.tolist()]
+    return [WaitingRow(*row) for row in zip(changes.keys.tolist(), sources, changes.sequence.tolist(), strict=True)]
+
+
+def _dead_change(changes: Changes, row: int, reason: str) -> DeadRow:
+    kind = "insert" if changes.insert[row] else "delete"
+    source, sequence = changes.sources[changes.source[row]], int(changes.sequence[row])
+    return DeadRow(reason, kind, str(changes.keys[row]), int(changes.at[row]), source, sequence)
 
 
 def under(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:

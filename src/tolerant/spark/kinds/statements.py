@@ -9,16 +9,24 @@ import pyarrow as pa
 from tolerant.spark.hosting import Output
 from tolerant.spark.intake import DeadRow, dead_batch
 from tolerant.sql import AlterQuery, Catalogue, CreateQuery, Drop, Statement, Subscribe, Unsubscribe, decode, home_of
-from tolerant.transport.rows import REPLIES, pack, unpack
+from tolerant.transport.rows import REPLIES, pack
+from tolerant.transport.statements import read_statement_rows
+
+_REPORTED = 100
+"""Rows without a statement that are dead letters of their own, per entry."""
 
 
 def statement_rows(payload: bytes, dead: list[DeadRow]) -> list[tuple[str, str]]:
     """(request, body) of the statements in an entry of `queries`; what cannot be read joins `dead`."""
     try:
-        return [(row["request"], row["body"]) for row in unpack(payload).to_pylist()]
-    except (ValueError, KeyError) as error:
+        rows, missing = read_statement_rows(payload)
+    except ValueError as error:
         dead.append(DeadRow(f"statements cannot be read: {error}", payload=payload[:4096]))
         return []
+    dead += [DeadRow(f"statement cannot be read: {reason}", payload=payload[:4096]) for reason in missing[:_REPORTED]]
+    if len(missing) > _REPORTED:
+        dead.append(DeadRow(f"{len(missing):,} rows of one entry have no statement", payload=payload[:4096]))
+    return rows
 
 
 def take_statements(
@@ -27,9 +35,11 @@ def take_statements(
     """Take (request, body) of statements in order; one that cannot be used joins `dead`."""
     for request, body in rows:
         try:
-            take(request, decode(body))
+            statement = decode(body)
         except ValueError as error:
-            dead.append(DeadRow(f"statement cannot be read: {error}", payload=body.encode()[:4096]))
+            dead.append(DeadRow(f"statement cannot be read: {error!s:.1000}", payload=body.encode()[:4096]))
+        else:
+            take(request, statement)
 
 
 def said_letters(home: str, dead: Sequence[DeadRow], replies: Sequence[dict[str, object]]) -> list[Output]:

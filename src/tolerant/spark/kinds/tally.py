@@ -25,13 +25,20 @@ class Tally:
     forms: int = 0
     bytes: int = 0
     boundaries: int = 0
+    readings: int = 0  # of items that queries need, at one per tick
     lost: dict[str, int] = field(default_factory=dict)
     lost_until: dict[str, int] = field(default_factory=dict)
+    late_sources: dict[str, list[int]] = field(default_factory=dict)  # source: late rows, longest delay in microseconds
 
     def count(self, kinds: Iterable[int]) -> None:
         """Rows were applied; how many there were of each kind."""
         for name, number in zip(KINDS, kinds, strict=False):
             setattr(self, name, getattr(self, name) + int(number))
+
+    def count_late(self, source: str, rows: int, delay: int) -> None:
+        """Rows of a source came late, one of them by `delay` microseconds."""
+        count, longest = self.late_sources.get(source, (0, 0))
+        self.late_sources[source] = [count + rows, max(longest, delay)]
 
     def lose(self, query: str, begin: int, end: int) -> None:
         """A query was without a row from `begin` to `end`; spans that overlap count once."""

@@ -6,15 +6,24 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.utils import AnalysisException
 
 from tolerant.spark.failures import reason
 from tolerant.spark.views.deltas import VERSION, Slice
 from tolerant.spark.views.maintained import Sources
 from tolerant.sql import CreateTable
+from tolerant.sql.names import backticked
 from tolerant.sql.viewing import WEIGHT
+from tolerant.streams import Column
 
 _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
@@ -23,6 +32,8 @@ _SETTINGS = {
     # A view must not stop for one row: what cannot be worked out is NULL, as the rows of tables can be anything.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # A text such as '${env:HOME}' is a text.
+    "spark.sql.variable.substitute": "false",
 }
 _TYPES = {
     "string": "STRING",
@@ -34,6 +45,16 @@ _TYPES = {
     "float": "FLOAT",
     "double": "DOUBLE",
 }
+_USERS_FAULT = (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    SparkRuntimeException,
+)
+"""What Spark raises where a view cannot be worked out, whenever it is tried."""
+
 _SMALL = 200_000  # rows that are sent to every task instead of shuffling the tables
 _TINY = 1_000  # rows that are part of the plan: no job has to read them
 _FRAMES = 64  # slices that are known to Spark at a time
@@ -55,12 +76,11 @@ class SparkEngine:
     def columns(self, sql: str, tables: Sequence[CreateTable]) -> list[str]:
         """See `ViewEngine.columns`."""
         for table in tables:
-            schema = ", ".join(f"`{column.name}` {column.type}" for column in table.columns)
-            self.spark.createDataFrame([], schema).createOrReplaceTempView(f"`{table.name}`")
+            self.spark.createDataFrame([], _schema(table.columns)).createOrReplaceTempView(f"`{table.name}`")
             self._named.pop(table.name, None)  # a table may be called what a source is
         try:
             found = self.spark.sql(sql).schema
-        except AnalysisException as error:
+        except _USERS_FAULT as error:
             raise ValueError(f"Spark cannot run it: {reason(error)}") from error
         for field in found:
             if field.dataType.simpleString() not in _TYPES:
@@ -78,7 +98,10 @@ class SparkEngine:
             elif self._named.get(name) != source:
                 self._known(source).createOrReplaceTempView(name)
             self._named[name] = source if isinstance(source, Slice) else None
-        return self.spark.sql(sql).toArrow()
+        try:
+            return self.spark.sql(sql).toArrow()
+        except _USERS_FAULT as error:
+            raise ValueError(f"Spark cannot run it: {reason(error)}") from error
 
     def rest(self) -> None:
         """Nobody waits: collect garbage, if Java would soon have to in the middle of a push."""
@@ -104,7 +127,7 @@ class SparkEngine:
     def _sliced(self, source: Slice) -> DataFrame:
         if sum(pq.read_metadata(path).num_rows for path in source.files) <= _TINY:
             return self._given(source.read().drop_columns([VERSION]))
-        own = ", ".join(f"`{column.name}` {column.type}" for column in source.columns)
+        own = _schema(source.columns)
         schema = f"{WEIGHT} BIGINT" + (f", {own}" if own else "")
         paths = [str(path) for path in source.files]
         if source.whole:
@@ -112,3 +135,8 @@ class SparkEngine:
         version = F.col(VERSION)
         frame = self.spark.read.schema(f"{VERSION} BIGINT, {schema}").parquet(*paths)
         return frame.where((version > source.low) & (version <= source.high)).drop(VERSION)
+
+
+def _schema(columns: Sequence[Column]) -> str:
+    """Columns as Spark's DDL has them."""
+    return ", ".join(f"{backticked(column.name)} {column.type}" for column in columns)

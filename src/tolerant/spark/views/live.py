@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tolerant.kernels import snapshots
 from tolerant.spark.views.deltas import VERSION, DeltaLog
@@ -18,13 +21,11 @@ from tolerant.spark.views.watch import Fired, Watch
 from tolerant.sql.statements import Trigger
 from tolerant.sql.viewing import WEIGHT
 from tolerant.streams import SECOND
+from tolerant.transport.views import NOTICE
 from tolerant.views import Measured, Scheduler
+from tolerant.views.capacity import MARGIN, Promise, needed
+from tolerant.views.curves import Cost
 from tolerant.views.groups import Group, Key
-
-MARGIN = 0.9
-"""The share of the promised time that the scheduler keeps pending work within at most, the rest being for what no model
-knows; where pushes spread more widely about what is predicted it is less.
-"""
 
 SIZES = (1, 100, 1000)
 """Rows whose push is timed when a view is made."""
@@ -35,14 +36,30 @@ REPEATS = 3
 PRACTICE = 8
 """Rounds of pushes before any is timed, at most."""
 
+FEW = 100
+"""Changes of each table that may be pending when somebody asks, though everything was pushed just before: a promise
+that could not be kept even then is refused.
+"""
+
 _CALM = 0.9  # a round that took so much of the best before it shows that there is little left to gain
-_FIGURES: dict[str, Any] = {"pushes": 0, "refreshes": 0, "notices": 0, "misses": 0, "seconds": 0.0, "last": None}
+_FIGURES: dict[str, Any] = {
+    "pushes": 0, "refreshes": 0, "notices": 0, "misses": 0, "slowest": 0.0, "seconds": 0.0, "last": None,
+}  # fmt: skip
+_LEARN = 0.2  # what the newest timing of anything but a push counts for
 _SHORTEST_TICK = SECOND // 10
 _IDLE = 1000  # ticks without changes that are counted one by one; more say nothing new
 
 
 class TooSlow(Exception):
-    """The time promised is less than what pushing one change takes."""
+    """The time promised is less than what a refresh takes, or may have to wait."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """The condition of a view is to be told; `heard`: when the pipeline knew, by its wall clock, microseconds."""
+
+    fired: Fired
+    heard: int
 
 
 class LiveView:
@@ -54,13 +71,20 @@ class LiveView:
         self.name, self.view, self.columns, self.refresh = name, view, columns, refresh
         self.when = when
         self.watch = None if when is None else Watch(when, refresh)
-        self.fired: list[Fired] = []
+        self.fired: list[Due] = []
         """Moments at which the condition is to be told, and has not been yet."""
         self.within = refresh / SECOND
         self.tick = max(_SHORTEST_TICK, refresh // 10)
         self.ticked = 0  # ticks before this one have been counted
         self.scheduler: Scheduler | None = None
-        self.lead = 0
+        self.served = -math.inf
+        """When it was last brought up to date because somebody asked or its condition became true, seconds elapsed."""
+        self.queue: dict[str, int] = {}
+        """Tables that are to be pushed, and up to which version."""
+        self.queued_at = 0.0
+        """Since when there are any, seconds elapsed."""
+        self._queued = np.zeros(len(view.plan.tables), np.int64)  # changes in the queue, by table
+        self._recompute = self._overhead = 0.0  # seconds per refresh, besides pushing
         self.dirty: dict[Key, None] = {}
         """Groups that were touched since the view was last said."""
         self.said: dict[Key, list[list[Any]]] = {}
@@ -77,50 +101,93 @@ class LiveView:
 
     # -- costs -----------------------------------------------------------------------------------------------------
 
-    def measure(self, logs: Mapping[str, DeltaLog]) -> list[Measured]:
-        """Time pushes of a few sizes for each table, of rows that it has, after some for practice."""
-        self.practise(logs)
-        return [self._measured(table, logs[table]) for table in self.tables]
+    def measure(self, logs: Mapping[str, DeltaLog]) -> Iterator[None]:
+        """Time what a refresh does, piece by piece, after some practice; then keep the view by these costs."""
+        yield from self.practise(logs)
+        timings: list[list[float]] = [[] for _ in self.tables]
+        sizes = [size for _ in range(REPEATS) for size in SIZES]
+        for place, table in enumerate(self.tables):
+            rows = self._held(table, logs[table])
+            for size in sizes:
+                timings[place].append(self.view.rehearse(table, _sample(rows, size)))
+                yield
+        costs = [Measured(sizes, seconds) for seconds in timings]
+        spread = [_spread(cost, sizes, seconds) for cost, seconds in zip(costs, timings, strict=True)]
+        self._keep_by(costs, spread)
 
-    def practise(self, logs: Mapping[str, DeltaLog]) -> None:
-        """Push a row of each table for practice until that gets no faster: a Spark that has just started is slow."""
+    def practise(self, logs: Mapping[str, DeltaLog]) -> Iterator[None]:
+        """Push a row of each table for practice, piece by piece, until that gets no faster: a Spark that has just
+        started is slow. What working groups out anew takes is timed with it.
+        """
         samples = {table: _sample(self._held(table, logs[table]), 1) for table in self.tables}
         best = math.inf
         for _ in range(PRACTICE):
-            took = sum(self.view.rehearse(table, rows) for table, rows in samples.items())
+            took = 0.0
+            for table, rows in samples.items():
+                took += self.view.rehearse(table, rows)
+                yield
+            if self.view.plan.extremes:
+                self._recompute = self.view.rehearse_recompute(FEW)
+                took += self._recompute
+                yield
             if took > _CALM * best:
                 return
             best = min(best, took)
-
-    def _measured(self, table: str, log: DeltaLog) -> Measured:
-        held = self._held(table, log)
-        sizes = [size for _ in range(REPEATS) for size in SIZES]
-        return Measured(sizes, [self.view.rehearse(table, _sample(held, size)) for size in sizes])
 
     def _held(self, table: str, log: DeltaLog) -> pa.Table:
         """The rows of a table that the view has absorbed, signed."""
         return log.read(0, self.view.absorbed[table], self.view.plan.columns[table]).drop_columns([VERSION])
 
-    def start(self, costs: list[Measured]) -> None:
-        """Keep the view by these costs.
+    def _keep_by(self, costs: list[Measured], spread: Sequence[float] | None = None) -> None:
+        self.scheduler = Scheduler(costs, self.within, margin=MARGIN, spread=spread)
+        self.allow(self.within)
+
+    @property
+    def promise(self) -> Promise:
+        """What is promised, and what a refresh takes when few changes are pending, by what is known now."""
+        return Promise(self.within, sum(self._floors()) + self._beside, 2 if self.watch else 1)
+
+    @property
+    def _beside(self) -> float:
+        """Seconds of a refresh that are not for pushing."""
+        return self._recompute + self._overhead
+
+    def _floors(self) -> list[float]:
+        """What pushing a few changes of each table takes as things are: more where that varies, or has become slow."""
+        assert self.scheduler is not None
+        slowness = self.scheduler.slowness
+        return [float(cost(FEW) * more) for cost, more in zip(self.scheduler.costs, slowness, strict=True)]
+
+    def allow(self, seconds: float) -> None:
+        """A refresh may take so long: what is pending is kept within that, as far as pushing can help."""
+        assert self.scheduler is not None
+        self.scheduler.limit = max(0.0, seconds - self._beside) / MARGIN
+        self.scheduler.least = sum(self._floors())
+
+    def check(self, promises: Mapping[str, Promise]) -> None:
+        """See whether the promise can be kept beside the others, of which this is one.
 
         Raises:
-            TooSlow: one change of some table takes longer than is promised.
+            TooSlow: it cannot, with what was measured and the time that could be kept.
         """
-        setups = [cost.linear().setup for cost in costs]
-        worst = int(np.argmax(setups))
-        if setups[worst] > self.within:
-            raise TooSlow(
-                f"REFRESH WITHIN {self.within:g} s cannot be kept: pushing changes of {self.tables[worst]} takes"
-                f" {setups[worst]:.2f} s however few they are; allow {setups[worst] / MARGIN:.2f} s at least, for all"
-                f" tables {sum(setups) / MARGIN:.2f} s"
+        least = needed(self.name, promises)
+        if least <= self.within:
+            return
+        parts = [f"{table} {seconds:.2f} s" for table, seconds in zip(self.tables, self._floors(), strict=True)]
+        parts += [f"groups worked out anew {self._recompute:.2f} s"] if self._recompute else []
+        rest = {name: promise for name, promise in promises.items() if name != self.name}
+        others = [f"{name} {promise.floor:.2f} of {promise.within:g} s" for name, promise in rest.items()]
+        longest = max(promise.floor for promise in promises.values())
+        raise TooSlow(
+            f"REFRESH WITHIN {self.within:g} s cannot be kept: a refresh takes {self.promise.floor:.2f} s as measured"
+            f" ({', '.join(parts)}), and whoever asks may have to wait {longest:.2f} s for the one under way"
+            + (f" and for the refreshes of {len(others)} other views ({', '.join(others)})" if others else "")
+            + (
+                f"; allow {least:.2f} s at least"
+                if math.isfinite(least)
+                else "; beside those no time can be kept: drop some, or let them take longer"
             )
-        self._keep_by(costs)
-
-    def _keep_by(self, costs: list[Measured]) -> None:
-        # Acting a tick early keeps the promise also for who asks while a push runs, where there is time for that.
-        self.lead = int(MARGIN * self.within >= 2 * sum(cost.linear().setup for cost in costs))
-        self.scheduler = Scheduler(costs, self.within, lead=self.lead, margin=MARGIN)
+        )
 
     def costs(self) -> list[dict[str, Any]]:
         """What is known of each table: changes pending, fitted cost, and whether it has outgrown the promise."""
@@ -145,8 +212,8 @@ class LiveView:
             ticks = np.maximum(applied.changes.at // self.tick, self.ticked)
             self._arrived += [(int(t), place, int(s)) for t, s in zip(ticks, applied.steps, strict=True)]
 
-    def due(self, horizon: int) -> dict[str, int]:
-        """Let the ticks up to the horizon pass; the tables to push now, and up to which version."""
+    def pass_time(self, horizon: int, elapsed: float) -> None:
+        """Let the ticks up to the horizon pass, and queue the tables that are to be pushed by then."""
         assert self.scheduler is not None
         now = horizon // self.tick
         counts: dict[int, list[int]] = {}
@@ -159,13 +226,55 @@ class LiveView:
             counts.setdefault(tick, [0] * len(self.tables))[place] += 1
             newest.setdefault(tick, {})[self.tables[place]] = step
         self._arrived = waiting
-        found: dict[str, int] = {}
         for tick in self._ticks(now, counts):
             self._versions |= newest.get(tick, {})
-            for place in self.scheduler.arrive(counts.get(tick, [0] * len(self.tables))):
-                found[self.tables[place]] = self._versions[self.tables[place]]
+            arrivals = counts.get(tick, [0] * len(self.tables))
+            pending = self.scheduler.pending + arrivals
+            for place in self.scheduler.arrive(arrivals):
+                self._enqueue(place, int(pending[place]), elapsed)
         self.ticked = max(now, self.ticked)
-        return found
+
+    def _enqueue(self, place: int, rows: int, elapsed: float) -> None:
+        if not self.queue:
+            self.queued_at = elapsed
+        self.queue[self.tables[place]] = self._versions[self.tables[place]]
+        self._queued[place] += rows
+
+    def enqueue_all(self, logs: Mapping[str, DeltaLog], elapsed: float) -> None:
+        """Queue everything that there is."""
+        rows = self._outstanding()
+        self.all_due(logs)
+        for place in np.flatnonzero(rows):
+            self._enqueue(int(place), int(rows[place]), elapsed)
+
+    def piece(self, logs: Mapping[str, DeltaLog], seconds: float) -> dict[str, int]:
+        """A part of the queue that is predicted to take no longer than this: a table, and up to which version. Empty:
+        there is none.
+        """
+        assert self.scheduler is not None
+        for table, version in self.queue.items():
+            place = self.tables.index(table)
+            rows = _affordable(self.scheduler.costs[place], int(self._queued[place]), seconds - self._beside)
+            if rows >= self._queued[place]:
+                return {table: version}
+            if rows:
+                log, absorbed = logs[table], self.view.absorbed[table]
+                log.flush()
+                return {table: log.read(absorbed, version, ()).column(VERSION)[rows - 1].as_py()}
+        return {}
+
+    @property
+    def predicted(self) -> float:
+        """The seconds that a refresh would take now."""
+        assert self.scheduler is not None
+        rows = self._outstanding().tolist()
+        return sum(float(cost(n)) for cost, n in zip(self.scheduler.costs, rows, strict=True)) + self._beside
+
+    def _outstanding(self) -> NDArray[np.int64]:
+        """Changes of each table that the view has not absorbed."""
+        assert self.scheduler is not None
+        arrived = np.bincount([place for _, place, _ in self._arrived], minlength=len(self.tables))
+        return self.scheduler.pending + self._queued + arrived
 
     def _ticks(self, now: int, counts: Mapping[int, Any]) -> list[int]:
         """The ticks to count: all, but not all of a long time in which nothing happened."""
@@ -174,31 +283,31 @@ class LiveView:
             return list(range(first, now))
         return sorted({*(tick for tick in counts if tick < now), *range(now - _IDLE, now)})
 
-    def watch_from(self, logs: Mapping[str, DeltaLog], at: int, step: int) -> None:
+    def watch_from(self, logs: Mapping[str, DeltaLog], at: int, step: int, now: int) -> None:
         """Let the condition begin with the rows that the tables had at a step."""
         if self.watch is not None:
             held = {table: logs[table].read(0, step, tuple(self.watch.columns(table))) for table in self.tables}
-            self.fired += self.watch.begin(held, at, step)
+            self.fired += [Due(fired, now) for fired in self.watch.begin(held, at, step)]
 
-    def look(self, applied: Sequence[Applied], horizon: int) -> None:
-        """Changes have come and time has gone on: is there anything to tell?"""
+    def look(self, applied: Sequence[Applied], horizon: int, now: int) -> None:
+        """Changes have come and time has gone on: is there anything to tell? `now`: by the wall clock."""
         if self.watch is not None:
             own = [one for one in applied if one.table in self._versions]
-            self.fired += self.watch.take(own) + self.watch.passed(horizon)
+            self.fired += [Due(fired, now) for fired in self.watch.take(own) + self.watch.passed(horizon)]
 
     def due_by(self, fired: Fired) -> dict[str, int]:
         """The condition is told: every table up to the version that it had then."""
         assert self.scheduler is not None
         later = [one for one in self._arrived if one[2] > fired.step]
         self._arrived = [one for one in self._arrived if one[2] <= fired.step]
-        self.due(fired.at)
+        self.pass_time(fired.at, 0.0)
         counts = [0] * len(self.tables)
         for _, place, step in self._arrived:
             counts[place] += 1
             self._versions[self.tables[place]] = step
         self._arrived = later
         self.scheduler.arrive(counts)
-        self.scheduler.refresh()
+        self._clear()
         return dict(self._versions)
 
     def all_due(self, logs: Mapping[str, DeltaLog]) -> dict[str, int]:
@@ -210,16 +319,43 @@ class LiveView:
                 counts[place] += 1
             self._arrived = []
             self.scheduler.arrive(counts)
-        self.scheduler.refresh()
+        self._clear()
         self._versions = {table: logs[table].last for table in self.tables}
         return dict(self._versions)
 
-    def learn(self, done: Pushed) -> None:
-        """Let the scheduler know what a push took."""
+    def _clear(self) -> None:
+        """Everything that was pending is about to be pushed."""
+        assert self.scheduler is not None
+        self.scheduler.refresh()
+        self.queue, self._queued = {}, np.zeros_like(self._queued)
+
+    def pushed(self, done: Pushed, seconds: float) -> None:
+        """Learn what a push took, of which this was `seconds` in all, and take it off the queue."""
         assert self.scheduler is not None
         for table, rows in done.rows.items():
+            place = self.tables.index(table)
             if rows and table not in done.cancelled:
-                self.scheduler.pushed(self.tables.index(table), rows, done.seconds[table])
+                self.scheduler.pushed(place, rows, done.seconds[table])
+            self._queued[place] = max(0, self._queued[place] - rows)
+        if done.recomputed:
+            self._recompute += _LEARN * (done.recomputing - self._recompute)
+        beside = max(0.0, seconds - sum(done.seconds.values()) - done.recomputing)
+        self._overhead += _LEARN * (beside - self._overhead)
+        self.queue = {table: to for table, to in self.queue.items() if to > self.view.absorbed[table]}
+        for place, table in enumerate(self.tables):
+            self._queued[place] *= table in self.queue
+
+    def count(self, kind: str, took: Sequence[float], at: int, predicted: float, seconds: float) -> None:
+        """Count something that was done: whoever waited for it, how long, `took`; of which `seconds` in the engine."""
+        figures = self.figures
+        figures["seconds"] += seconds
+        counted = {"push": "pushes", "refresh": "refreshes", NOTICE: "notices"}.get(kind)
+        if counted:
+            figures[counted] += len(took)
+        if counted and kind != "push":
+            figures["misses"] += sum(one > self.within for one in took)
+            figures["slowest"] = max(figures["slowest"], *took)
+        figures["last"] = {"kind": kind, "at": at, "took": max(took), "predicted": predicted}
 
     # -- what was said ---------------------------------------------------------------------------------------------
 
@@ -251,6 +387,8 @@ class LiveView:
             "figures": self.figures,
             "scheduler": base64.b64encode(snapshots.pack(arrays, values)).decode(),
             "watch": self.watch.record() if self.watch else None,
+            "fired": [[due.fired.at, due.fired.step, due.heard] for due in self.fired],
+            "beside": [self._recompute, self._overhead],
         }
 
     def resume(self, record: Mapping[str, Any], logs: Mapping[str, DeltaLog]) -> None:
@@ -261,13 +399,27 @@ class LiveView:
         self._keep_by([Measured(*one) for one in knots])
         assert self.scheduler is not None
         self.scheduler.load(arrays, values)
+        self.allow(self.within)
         if self.watch is not None and record.get("watch"):
             self.watch.resume(record["watch"])
+        self.fired = [Due(Fired(at, step), heard) for at, step, heard in record["fired"]]
+        self._recompute, self._overhead = record["beside"]
         for place, table in enumerate(self.tables):
             self._versions[table] = logs[table].last
             log = logs[table]
             log.flush()
             self.scheduler.pending[place] = len(log.read(self.view.absorbed[table], log.last, ()))
+
+
+def _spread(cost: Measured, sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """How far timings were from what is predicted from them: the mean deviation of the logarithms above 0, doubled."""
+    over = [max(0.0, math.log(took / cost(size))) for size, took in zip(sizes, seconds, strict=True) if took > 0]
+    return 2 * sum(over) / len(over) if over else 0.0
+
+
+def _affordable(cost: Cost, rows: int, seconds: float) -> int:
+    """The most changes, up to `rows`, whose push costs no more than `seconds`."""
+    return bisect_right(range(1, rows + 1), seconds, key=lambda size: float(cost(size)))
 
 
 def group_body(group: Group) -> list[Any]:

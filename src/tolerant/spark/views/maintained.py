@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from tolerant.spark.views.clock import Clock, SystemClock
 from tolerant.spark.views.deltas import DeltaLog, Slice, netted
 from tolerant.sql.viewing import ViewPlan, delta_sql, full_sql, source_names
 from tolerant.views.groups import Groups, Key
@@ -33,6 +33,8 @@ class Pushed:
     seconds: dict[str, float] = field(default_factory=dict)
     recomputed: int = 0
     """Groups that had to be worked out anew, for an extreme went."""
+    recomputing: float = 0.0
+    """Seconds that this took, which are in none of `seconds`."""
     cancelled: list[str] = field(default_factory=list)
     """Tables whose changes cancelled each other out: there was nothing to join, and the time says nothing."""
 
@@ -44,8 +46,10 @@ class Maintained:
     waits on both sides would else be counted twice or never. Pushing up to a version that was absorbed does nothing.
     """
 
-    def __init__(self, plan: ViewPlan, logs: Mapping[str, DeltaLog], engine: Engine) -> None:
-        self.plan, self._logs, self._engine = plan, logs, engine
+    def __init__(
+        self, plan: ViewPlan, logs: Mapping[str, DeltaLog], engine: Engine, clock: Clock | None = None
+    ) -> None:
+        self.plan, self._logs, self._engine, self._clock = plan, logs, engine, clock or SystemClock()
         self.absorbed = dict.fromkeys(plan.tables, 0)
         self.groups = Groups(
             len(plan.keys), len(plan.arguments), plan.summed, plan.extremes, everything=plan.everything
@@ -53,22 +57,21 @@ class Maintained:
 
     def compute(self, versions: Mapping[str, int]) -> Pushed:
         """Work everything out from the tables at these versions."""
-        begun = time.perf_counter()
+        begun = self._clock.elapsed()
         before = list(self.groups.held)
         self.absorbed = {table: versions[table] for table in self.plan.tables}
         self.groups.clear()
         self.groups.replace((), self._full({}, False))
         touched = list(dict.fromkeys([*before, *self.groups.held]))
-        return Pushed(touched, seconds={self.plan.tables[0]: time.perf_counter() - begun})
+        return Pushed(touched, seconds={self.plan.tables[0]: self._clock.elapsed() - begun})
 
     def push(self, versions: Mapping[str, int]) -> Pushed:
         """Bring these tables to these versions, one after the other."""
         done, stale = Pushed(), dict[Key, None]()
-        last = None
         for table, version in versions.items():
             if version <= self.absorbed[table]:
                 continue
-            begun = time.perf_counter()
+            begun = self._clock.elapsed()
             rows, result = self._delta(table, self.absorbed[table], version)
             self.absorbed[table] = version
             if result is None:
@@ -77,26 +80,35 @@ class Maintained:
                 touched, unsure = self.groups.merge(result.to_pydict())
                 done.touched += touched
                 stale |= dict.fromkeys(unsure)
-            done.rows[table], done.seconds[table] = rows, time.perf_counter() - begun
-            last = table
-        if stale and last is not None:
-            begun = time.perf_counter()
+            done.rows[table], done.seconds[table] = rows, self._clock.elapsed() - begun
+        if stale:
+            begun = self._clock.elapsed()
             self.recompute(list(stale))
             done.recomputed = len(stale)
-            done.seconds[last] += time.perf_counter() - begun
+            done.recomputing = self._clock.elapsed() - begun
         done.touched = list(dict.fromkeys(done.touched))
         return done
 
     def rehearse(self, table: str, rows: pa.Table) -> float:
         """How long it takes to push signed rows of a table, seconds; nothing comes of it."""
-        begun = time.perf_counter()
+        begun = self._clock.elapsed()
         self._engine.run(delta_sql(self.plan, table), self._sources(table, rows, self.absorbed[table]))
-        return time.perf_counter() - begun
+        return self._clock.elapsed() - begun
+
+    def rehearse_recompute(self, groups: int) -> float:
+        """How long it takes to work so many groups out anew, seconds; nothing comes of it."""
+        begun = self._clock.elapsed()
+        keys = list(self.groups.held)[:groups]
+        self._full(self._keyed(keys), bool(keys))
+        return self._clock.elapsed() - begun
 
     def recompute(self, keys: Sequence[Key]) -> None:
         """Work these groups out anew from what has been absorbed."""
-        columns = {f"k{index}": [key[index] for key in keys] for index in range(len(self.plan.keys))}
-        self.groups.replace(keys, self._full(columns, True))
+        self.groups.replace(keys, self._full(self._keyed(keys), True))
+
+    def _keyed(self, keys: Sequence[Key]) -> dict[str, list[Any]]:
+        """Groups' keys by the column."""
+        return {f"k{index}": [key[index] for key in keys] for index in range(len(self.plan.keys))}
 
     def result(self, key: Key) -> list[list[Any]]:
         """The rows of the view that a group makes: none where it is not there."""

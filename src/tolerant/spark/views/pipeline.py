@@ -1,5 +1,9 @@
 """The pipeline of views: log → tables' changes → pushes when they are due → log, as a loop in the driver.
 
+A round reads what has come, then does one thing, the most urgent: a view that somebody asked for or whose condition
+became true, the earliest deadline first; a piece of a push; a piece of making a view. So whoever asks never waits for
+more than one thing that nobody asked for, and that is cut to what the promises leave room for (`views.capacity`).
+
 One transaction of the log has everything that a round did: what was said, the groups that were touched, the versions
 absorbed, the scheduler, and the position in the log. After a crash the rows of the tables come from the newest snapshot
 and the entries since; what had been pushed is absorbed, what had not is pending, and pushed when it is due.
@@ -8,23 +12,26 @@ and the entries since; what had been pushed is absorbed, what had not is pending
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from tolerant.kernels.versions import version
+from tolerant.spark.careful import Careful
 from tolerant.spark.hosting import Output
+from tolerant.spark.views.clock import Clock, SystemClock
 from tolerant.spark.views.deltas import DeltaLog
-from tolerant.spark.views.live import LiveView, TooSlow, group_body, read_group
+from tolerant.spark.views.live import Due, LiveView, TooSlow, group_body, read_group
 from tolerant.spark.views.maintained import Engine, Maintained, Pushed
 from tolerant.spark.views.shard import Applied, Ordered, Request, ViewShard
-from tolerant.spark.views.watch import Fired, after
+from tolerant.spark.views.watch import after
 from tolerant.sql import CreateQuery, CreateTable, Drop, encode
 from tolerant.sql.homes import Views
 from tolerant.sql.render import trigger_text
@@ -34,7 +41,9 @@ from tolerant.streams import SECOND
 from tolerant.transport import Fence, PipelineLog, changes
 from tolerant.transport.deliveries import rows_topic
 from tolerant.transport.log import QUERIES, START, Entry
-from tolerant.transport.rows import REPLIES, STATEMENTS, compacted, pack, unpack
+from tolerant.transport.quarantine import bodies, marked
+from tolerant.transport.records import read_json, records
+from tolerant.transport.rows import REPLIES, STATEMENTS, compacted, pack
 from tolerant.transport.views import (
     HEADER,
     NOTICE,
@@ -47,6 +56,7 @@ from tolerant.transport.views import (
     requests_topic,
     view_topic,
 )
+from tolerant.views.capacity import Limits, Promise, limits, needed, urgency
 
 COMMIT = "commit"
 """The key of `status.<home>` that has what the pipeline's checkpoint must know."""
@@ -66,7 +76,7 @@ class ViewEngine(Engine, Protocol):
     dialect: str
 
     def columns(self, sql: str, tables: Sequence[CreateTable]) -> list[str]:
-        """The SQL types of what a select over tables gives.
+        """The SQL types of what a select over tables, a `ViewPlan.sql`, gives.
 
         Raises:
             ValueError: one of them is a type that no table has, or the select cannot be run.
@@ -78,8 +88,24 @@ class ViewEngine(Engine, Protocol):
         ...
 
 
+@dataclass
+class Making:
+    """A view that is being made, piece by piece; `replies` wait for it, `later` what has come since its statement."""
+
+    live: LiveView
+    ordered: Ordered
+    replies: list[dict[str, object]]
+    later: list[Applied]
+    seconds: float = 0.0
+    pieces: Iterator[None] = field(default_factory=lambda: iter(()))
+    computed: Pushed = field(default_factory=Pushed)
+
+
 class ViewPipeline:
-    """See the module. `step` does one round; `start` lets a thread do them until `stop`."""
+    """See the module. `step` does one round; `start` lets a thread do them until `stop`.
+
+    `promises`: those of all views that share the engine, also in other pipelines.
+    """
 
     def __init__(
         self,
@@ -89,8 +115,14 @@ class ViewPipeline:
         folder: Path,
         checkpoint: str,
         fence: Fence,
+        careful: Careful | None = None,
+        *,
+        promises: MutableMapping[str, Promise] | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self._make_engine, self._log, self._views = engine, log, views
+        self._promises = {} if promises is None else promises
+        self._clock = clock or SystemClock()
+        self._make_engine, self._log, self._views, self._careful = engine, log, views, careful
         self._folder, self._checkpoint, self._fence = folder, checkpoint, fence
         self._tables = {table.name: table for table in views.tables}
         self._topics = [QUERIES, requests_topic(views.name), *map(changes.topic_of, self._tables)]
@@ -99,6 +131,11 @@ class ViewPipeline:
         self._shard = ViewShard(views)
         self._logs = {name: DeltaLog(folder / "deltas" / name, t.columns) for name, t in self._tables.items()}
         self._live: dict[str, LiveView] = {}
+        self._making: dict[str, Making] = {}
+        self._practising: dict[str, Iterator[None]] = {}
+        self._waiting: list[Request] = []  # whoever has asked and has no answer yet
+        self._limits = Limits({}, math.inf)
+        self._committing = 0.0  # seconds that the last commit took
         self._pushed: set[str] = set()  # tables that were pushed into some view in this round
         self._filed: list[Applied] = []  # what the tables took of the entries last read
         self._position, self._batch = START, 0
@@ -106,7 +143,11 @@ class ViewPipeline:
         self._read = 0  # bytes since the last snapshot
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
+        self.ready = threading.Event()
+        """Whether all views that the log knew at the start have been made, and practised."""
         self.failure: Exception | None = None
+        self.done = 0
+        """How many rounds of work this run has done."""
         log.register(checkpoint, views.name, self._topics)
 
     # -- a life ----------------------------------------------------------------------------------------------------
@@ -121,6 +162,8 @@ class ViewPipeline:
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(wait)
+        for name in self._live:
+            self._promises.pop(name, None)
 
     @property
     def ended(self) -> bool:
@@ -131,7 +174,9 @@ class ViewPipeline:
         try:
             self.begin()
             while not self._stopping.is_set():
-                if not self.step():
+                if self.step():
+                    self.done += 1
+                else:
                     self._stopping.wait(PAUSE)
         except Exception as error:
             self.failure = error
@@ -140,47 +185,132 @@ class ViewPipeline:
         """Go on where the checkpoint stands, or from the beginning of the log."""
         self._engine = self._make_engine()
         record = self._log.latest(self._status, COMMIT)
-        held = json.loads(record.body) if record else {}
-        if held.get("checkpoint") != self._checkpoint:
+        held = read_json(record.body, "where the views stand") if record else None
+        if not isinstance(held, dict) or held.get("checkpoint") != self._checkpoint:
             return
         self._batch = held["batch"]
         self._load_snapshot()
         for entries in self._entries(held["position"]):
             self._shard.take(entries)
             self._file()
-        self._shard.statements, self._shard.replies, self._shard.requests = [], [], []
+            self._obey([], set(held["making"]))
+        self._shard.requests = []
+        self._waiting = [Request(*request) for request in held["waiting"]]
+        self._making = {name: self._making[name] for name in held["making"] if name in self._making}
         self._position = self._stands = max(self._position, held["position"])
         queries = self._shard.queries
         for name, kept in held["views"].items():
-            self._live[name] = self._resumed(queries[name], kept)
+            live = self._live[name] = self._resumed(queries[name], kept)
+            self._practising[name] = live.practise(self._logs)
+        self._share()
 
     def step(self) -> bool:
-        """Read what there is, push what is due, say what comes of it; whether there was anything."""
+        """Read what there is, do what is most urgent, say what comes of it; whether there was anything."""
         outputs: list[Output] = []
+        busy = self._take_in(outputs)
+        elapsed = self._clock.elapsed()
+        for live in self._live.values():
+            if not live.fired:  # else the view must first be what it was at that moment
+                live.pass_time(self._shard.horizon or 0, elapsed)
+        busy = self._work(elapsed, outputs) or busy
+        if busy:
+            self._commit(outputs)
+        if not self._making and not self._practising:
+            self.ready.set()
+        return busy
+
+    def _take_in(self, outputs: list[Output]) -> bool:
+        """Read what there is; whether there was anything."""
         busy = False
         for entries in self._entries(None):
-            outputs += self._shard.take(entries)
-            self._file()
-            self._obey(outputs)
+            if self._careful is not None and self._careful.covers(entries):
+                outputs += self._careful.each(entries, lambda entry: self._take([entry]))
+            else:
+                outputs += self._take(entries)
             busy = True
-        if not busy:
-            return False
-        requests = self._requests()
-        for live in self._live.values():
-            self._tell(live, outputs)
-            asked = requests.get(live.name, [])
-            due = live.due(self._shard.horizon or 0)
-            if asked:
-                due = live.all_due(self._logs)
-            if due or asked:
-                self._push(live, due, asked, outputs)
-            if live.news_said:
-                # One entry a round: who listens knows what is new by the round's number.
-                outputs.append(Output(f"answers.{live.name}", pack(joined(live.news_said))))
-                live.news_said = []
-        self._commit(outputs)
-        self._tidy()
+        now = self._clock.wall()
+        requests, self._shard.requests = self._shard.requests, []
+        # No request is of the future, whatever its sender's clock says.
+        self._waiting += [replace(request, at=min(request.at, now)) for request in requests]
+        self._waiting = [one for one in self._waiting if one.view in self._live or one.view in self._making]
+        return busy
+
+    # -- what comes first ------------------------------------------------------------------------------------------
+
+    def _work(self, elapsed: float, outputs: list[Output]) -> bool:
+        """Do the most urgent thing; whether there was anything to do."""
+        urgent = self._urgent(elapsed)
+        overdue = [live for live in self._queued() if elapsed - live.queued_at >= live.within]
+        room = min(self._slack(urgent), self._limits.piece)
+        if urgent and overdue and self._push_piece(overdue[0], room, outputs):
+            return True
+        if urgent:
+            self._attend(urgent[0], outputs)
+        elif queued := self._queued():
+            self._push_piece(queued[0], max(self._limits.piece, queued[0].promise.floor), outputs)
+        elif self._practising:
+            self._practise_piece(next(iter(self._practising)))
+        elif self._making:
+            self._make_piece(next(iter(self._making.values())), outputs)
+        else:
+            return self._tidy()
         return True
+
+    def _take(self, entries: list[Entry]) -> list[Output]:
+        outputs = self._shard.take(entries)
+        self._file()
+        self._obey(outputs)
+        return outputs
+
+    def _urgent(self, elapsed: float) -> list[LiveView]:
+        """The views that somebody waits for, the most urgent first."""
+        waited_for = {request.view for request in self._waiting}
+        views = [live for live in self._live.values() if live.fired or live.name in waited_for]
+        return sorted(views, key=lambda live: urgency(self._deadline(live), live.within, live.served, elapsed))
+
+    def _deadline(self, live: LiveView) -> float:
+        """When a view that somebody waits for must be up to date: seconds since 1970."""
+        asked = [one.at for one in self._waiting if one.view == live.name] + [due.heard for due in live.fired]
+        return min(asked) / SECOND + live.within
+
+    def _slack(self, urgent: Sequence[LiveView]) -> float:
+        """The seconds for which all of these can wait, one being served after the other."""
+        end = self._clock.wall() / SECOND
+        slack = math.inf
+        for live in urgent:
+            end += live.predicted
+            slack = min(slack, self._deadline(live) - end)
+        return slack
+
+    def _queued(self) -> list[LiveView]:
+        """The views that have tables to push, who waits longest first."""
+        queued = [live for live in self._live.values() if live.queue and not live.fired]
+        return sorted(queued, key=lambda live: live.queued_at)
+
+    def _attend(self, live: LiveView, outputs: list[Output]) -> None:
+        """Bring a view up to date for whoever waits: with the first moment at which its condition became true, or with
+        all that there is; of very much, a piece first, so that more urgent ones can come between.
+        """
+        if live.fired:
+            due = live.fired.pop(0)
+            live.served = self._clock.elapsed()
+            self._push(live, live.due_by(due.fired), [], outputs, due)
+            return
+        if live.predicted > max(self._limits.piece, live.promise.floor) and len(self._live) > 1:
+            live.enqueue_all(self._logs, self._clock.elapsed())
+            if self._push_piece(live, self._limits.piece, outputs):
+                return
+        asked = [request for request in self._waiting if request.view == live.name]
+        self._waiting = [request for request in self._waiting if request.view != live.name]
+        live.served = self._clock.elapsed()
+        self._push(live, live.all_due(self._logs), asked, outputs)
+
+    def _push_piece(self, live: LiveView, seconds: float, outputs: list[Output]) -> bool:
+        """Push so much of a view's queue as takes no longer than this; whether there was such a piece."""
+        piece = live.piece(self._logs, seconds)
+        if piece:
+            self._push(live, piece, [], outputs)
+        return bool(piece)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -188,6 +318,8 @@ class ViewPipeline:
         """The entries after the position, some at a time, up to `until` or the end; the position moves with them."""
         while True:
             found = self._log.read(self._topics, self._position, _ENTRIES)
+            if found:
+                found = marked(found, bodies(self._log, self._views.name))
             wanted = [entry for entry in found if until is None or entry.position <= until]
             if not wanted:
                 return
@@ -204,61 +336,109 @@ class ViewPipeline:
             for live in self._live.values():
                 live.note(applied)
         for live in self._live.values():
-            live.look(self._shard.applied, self._shard.horizon or 0)
+            live.look(self._shard.applied, self._shard.horizon or 0, self._clock.wall())
+        for making in self._making.values():
+            making.later += self._shard.applied
         self._filed, self._shard.applied = self._shard.applied, []
-
-    def _requests(self) -> dict[str, list[Request]]:
-        found: dict[str, list[Request]] = {}
-        for request in self._shard.requests:
-            found.setdefault(request.view, []).append(request)
-        self._shard.requests = []
-        return found
 
     # -- statements ------------------------------------------------------------------------------------------------
 
-    def _obey(self, outputs: list[Output]) -> None:
-        """Make and drop views as the statements say, and reply."""
+    def _obey(self, outputs: list[Output], only: set[str] | None = None) -> None:
+        """Begin to make views, and drop them, as the statements say; reply, of a view when it has been made.
+
+        `only`: statements are read again after a restart, and just these were still being made.
+        """
         statements, self._shard.statements = self._shard.statements, []
         replies, self._shard.replies = self._shard.replies, []
         standing = self._shard.queries
         for ordered in statements:
             statement = ordered.statement
             if isinstance(statement, Drop):
-                self._drop(statement.name, outputs)
+                replies += self._drop(statement.name, outputs)
             elif isinstance(statement, CreateQuery) and statement.name in standing:
+                if only is not None and statement.name not in only:
+                    continue
                 try:
-                    self._create(statement, ordered, outputs)
-                except (TooSlow, ValueError) as error:
+                    self._begin_making(statement, ordered)
+                except ValueError as error:
                     self._refuse(statement, str(error), replies, outputs)
+        for making in self._making.values():
+            making.replies += [reply for reply in replies if reply["key"] == making.live.name]
+        self._reply([reply for reply in replies if reply["key"] not in self._making], outputs)
+
+    def _reply(self, replies: list[dict[str, object]], outputs: list[Output]) -> None:
         if replies:
             outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(replies, REPLIES))))
 
-    def _create(self, query: CreateQuery, ordered: Ordered, outputs: list[Output]) -> None:
-        live = self._made(query)
+    def _begin_making(self, query: CreateQuery, ordered: Ordered) -> None:
+        making = Making(self._made(query), ordered, [], [after(applied, ordered.step) for applied in self._filed])
+        making.pieces = self._pieces(making)
+        self._making[query.name] = making
+
+    def _pieces(self, making: Making) -> Iterator[None]:
+        """Work a view out and time its pushes, piece by piece: others may be asked for in between."""
+        live, ordered = making.live, making.ordered
         for log in self._logs.values():
             log.flush()
-        begun = time.perf_counter()
-        done = live.view.compute(dict.fromkeys(self._logs, ordered.step))
+        making.computed = live.view.compute(dict.fromkeys(self._logs, ordered.step))
+        yield
+        yield from live.measure(self._logs)
+
+    def _make_piece(self, making: Making, outputs: list[Output]) -> None:
+        """Go on with making a view; with the last piece it is there, or refused."""
+        begun = self._clock.elapsed()
+        name, query = making.live.name, self._shard.queries[making.live.name]
+        try:
+            ended = next(making.pieces, self) is self
+            if ended:
+                making.live.check({**self._promises, name: making.live.promise})
+        except (TooSlow, ValueError) as error:
+            self._making.pop(name)
+            self._refuse(query, str(error), making.replies, outputs)
+            self._reply(making.replies, outputs)
+            return
+        making.seconds += self._clock.elapsed() - begun
+        if ended:
+            self._making.pop(name)
+            self._finish(making, outputs)
+
+    def _finish(self, making: Making, outputs: list[Output]) -> None:
+        """A view has been made: say what it is, and keep it from here on."""
+        live, done, ordered, now = making.live, making.computed, making.ordered, self._clock.wall()
         live.ticked = ordered.at // live.tick
-        live.start(live.measure(self._logs))
-        self._live[query.name] = live
+        self._live[live.name] = live
+        self._share()
         # What another checkpoint, or another view of this name, has left is not this view's.
-        done.touched += [key for key in self._held_groups(query.name) if key not in live.view.groups.held]
-        live.said = {tuple(json.loads(key)): rows for key, rows in read_view(self._log, query.name)[1].items()}
+        done.touched += [key for key in self._held_groups(live.name) if key not in live.view.groups.held]
+        live.said = {tuple(json.loads(key)): rows for key, rows in read_view(self._log, live.name)[1].items()}
         live.dirty = dict.fromkeys([*done.touched, *live.said])
-        self._say(live, done, [], "create", ordered.at, time.perf_counter() - begun, 0.0, outputs)
-        live.watch_from(self._logs, ordered.at, ordered.step)
-        later = [after(applied, ordered.step) for applied in self._filed]
-        for applied in later:
+        self._say(live, done, [""], "create", ordered.at, making.seconds, 0.0, outputs)
+        live.watch_from(self._logs, ordered.at, ordered.step, now)
+        for applied in making.later:
             live.note(applied)
-        live.look(later, self._shard.horizon or 0)
+        live.look(making.later, self._shard.horizon or 0, now)
+        self._publish_news(live, outputs)
+        self._reply(making.replies, outputs)
+
+    def _practise_piece(self, name: str) -> None:
+        """Go on practising with a view that was there before this process."""
+        if next(self._practising[name], self) is self:
+            self._practising.pop(name)
+            self._share()
+
+    def _share(self) -> None:
+        """Say what is promised here, and let every view take of the time what the others leave it."""
+        self._promises.update({name: live.promise for name, live in self._live.items()})
+        self._limits = limits(dict(self._promises))
+        for name, live in self._live.items():
+            live.allow(self._limits.refresh[name])
 
     def _made(self, query: CreateQuery) -> LiveView:
         assert isinstance(query.select, ViewSelect)
         tables = [self._tables[name] for name in query.select.tables]
-        types = self._engine.columns(query.select.sql, tables)
         plan = plan_of(query.select.sql, tables, self._engine.dialect)
-        view = Maintained(plan, self._logs, self._engine)
+        types = self._engine.columns(plan.sql, tables)
+        view = Maintained(plan, self._logs, self._engine, self._clock)
         columns = [(part.name, type_) for part, type_ in zip(plan.outputs, types, strict=True)]
         return LiveView(query.name, view, columns, query.select.refresh, query.select.when)
 
@@ -273,60 +453,71 @@ class ViewPipeline:
         said = json.dumps({"view": query.name, "refused": reason}).encode()
         outputs.append(Output(self._status, pack(compacted([(f"view/{query.name}", self._version(), said)]))))
 
-    def _drop(self, name: str, outputs: list[Output]) -> None:
+    def _drop(self, name: str, outputs: list[Output]) -> list[dict[str, object]]:
+        """Let go of a view; the replies that waited for it to be made."""
+        making = self._making.pop(name, None)
+        self._practising.pop(name, None)
         live = self._live.pop(name, None)
         if live is None:
-            return
+            return making.replies if making else []
+        self._promises.pop(name, None)
+        self._share()
         number = self._version()
         gone = [(f"{name}/{group_text(key)}", number, None) for key in self._held_groups(name)]
         said = [(group_text(key), number, None) for key in live.said]
         outputs.append(Output(self._groups, pack(compacted(gone))))
         outputs.append(Output(view_topic(name), pack(compacted([*said, (HEADER, number, None)]))))
         outputs.append(Output(self._status, pack(compacted([(f"view/{name}", number, None)]))))
+        return []
 
     # -- pushing ---------------------------------------------------------------------------------------------------
-
-    def _tell(self, live: LiveView, outputs: list[Output]) -> None:
-        """Bring a view up to date with each moment at which its condition became true, and say so."""
-        fired, live.fired = live.fired, []
-        for one in fired:
-            self._push(live, live.due_by(one), [], outputs, one)
 
     def _push(
         self,
         live: LiveView,
-        due: dict[str, int],
+        versions: dict[str, int],
         asked: list[Request],
         outputs: list[Output],
-        fired: Fired | None = None,
+        due: Due | None = None,
     ) -> None:
-        begun = time.perf_counter()
+        """Push these tables up to these versions, for whoever asked, or because the condition became true (`due`)."""
+        begun = self._clock.elapsed()
         scheduler = live.scheduler
         assert scheduler is not None
-        for table in due:
+        for table in versions:
             self._logs[table].flush()
-        done = live.view.push(due)
-        predicted = 0.0
-        for table, rows in done.rows.items():
-            predicted += float(scheduler.costs[live.tables.index(table)](rows))
-        live.learn(done)
+        done = live.view.push(versions)
+        predicted = sum(float(scheduler.costs[live.tables.index(table)](rows)) for table, rows in done.rows.items())
         live.dirty |= dict.fromkeys(done.touched)
-        kind = NOTICE if fired else "refresh" if asked else "push"
-        at = fired.at if fired else self._shard.horizon or 0
-        self._say(live, done, asked, kind, at, time.perf_counter() - begun, predicted, outputs)
-        self._pushed |= set(due)
+        kind = NOTICE if due else "refresh" if asked else "push"
+        at = due.fired.at if due else self._shard.horizon or 0
+        since = [request.at for request in asked] or ([due.heard] if due else [])
+        rows = [request.request for request in asked] or [""]
+        self._say(live, done, rows, kind, at, self._clock.elapsed() - begun, predicted, outputs, since)
+        live.pushed(done, self._clock.elapsed() - begun + self._committing)
+        self._publish_news(live, outputs)
+        self._pushed |= set(versions)
+        self._share()
+
+    def _publish_news(self, live: LiveView, outputs: list[Output]) -> None:
+        """One entry per round: who listens knows what is new by the round's number."""
+        if live.news_said:
+            outputs.append(Output(f"answers.{live.name}", pack(joined(live.news_said))))
+            live.news_said = []
 
     def _say(
         self,
         live: LiveView,
         done: Pushed,
-        asked: list[Request],
+        requests: list[str],
         kind: str,
         at: int,
-        took: float,
+        worked: float,
         predicted: float,
         outputs: list[Output],
+        since: Sequence[int] = (),
     ) -> None:
+        """Say what a push did: a row per request, each with the time from then (`since`) until it can be read."""
         number = self._version()
         held = live.view.groups.held
         bodies = [json.dumps(group_body(held[key])).encode() if key in held else None for key in done.touched]
@@ -336,19 +527,18 @@ class ViewPipeline:
             outputs.append(Output(self._groups, pack(compacted(groups))))
         if kind != "push":
             self._publish(live, number, at, kind == NOTICE, outputs)
-        figures = live.figures
-        figures["seconds"] += sum(done.seconds.values())
-        counted = {"push": "pushes", "refresh": "refreshes", NOTICE: "notices"}.get(kind)
-        if counted:
-            figures[counted] += 1
-            figures["misses"] += kind != "push" and took > live.within
-        figures["last"] = {"kind": kind, "at": at, "took": took, "predicted": predicted}
+        now, worked = self._clock.wall(), worked + self._committing
+        took = [max(worked, (now - moment) / SECOND + self._committing) for moment in since] or [worked]
+        live.count(kind, took, at, predicted, sum(done.seconds.values()) + done.recomputing)
         row = {
             "kind": kind, "at": at, "tables": list(done.rows), "rows": list(done.rows.values()),
-            "seconds": [done.seconds[table] for table in done.rows], "took": took, "predicted": predicted,
+            "seconds": [done.seconds[table] for table in done.rows], "predicted": predicted,
             "within": live.within, "recomputed": done.recomputed,
         }  # fmt: skip
-        rows = [{**row, "request": request.request} for request in asked] or [{**row, "request": ""}]
+        rows = [
+            {**row, "request": request, "took": seconds, "waited": seconds - worked}
+            for request, seconds in zip(requests, took, strict=True)
+        ]
         outputs.append(Output(pushes_topic(live.name), pack(pa.RecordBatch.from_pylist(rows, PUSHES))))
         outputs.append(self._view_status(live, number))
 
@@ -365,13 +555,17 @@ class ViewPipeline:
         """How a view is, for `tolerant status` and `tolerant explain`."""
         scheduler = live.scheduler
         assert scheduler is not None
+        least = needed(live.name, dict(self._promises))
         body = {
             "view": live.name,
             "within": live.within,
-            "limit": scheduler.margin * scheduler.limit,
+            "limit": self._limits.refresh[live.name],
             "working_limit": scheduler.working_limit,
-            "work": scheduler.work,
-            "lead": live.lead,
+            "work": live.predicted,
+            "floor": live.promise.floor,
+            "needs": least if math.isfinite(least) else None,
+            "shared_by": len(self._promises),
+            "piece": self._limits.piece,
             "groups": len(live.view.groups.held),
             "tables": live.costs(),
             "when": trigger_text(live.when) if live.when else None,
@@ -380,17 +574,20 @@ class ViewPipeline:
         }
         return Output(self._status, pack(compacted([(f"view/{live.name}", number, json.dumps(body).encode())])))
 
-    def _tidy(self) -> None:
-        """What has been pushed is said: time for what nobody should have to wait for.
+    def _tidy(self) -> bool:
+        """Nobody waits: time for what nobody should have to wait for; whether there was anything.
 
         Files are made one only behind what the log knows to be absorbed: after a crash no view goes back before that.
         """
         if not self._pushed:
-            return
+            return False
+        absorbed = [live.view.absorbed for live in self._live.values()]
+        absorbed += [dict.fromkeys(self._logs, making.ordered.step) for making in self._making.values()]
         for table in self._pushed:
-            self._logs[table].compact(min(view.view.absorbed.get(table, 1 << 62) for view in self._live.values()))
+            self._logs[table].compact(min((versions.get(table, 1 << 62) for versions in absorbed), default=0))
         self._pushed = set()
         self._engine.rest()
+        return True
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -401,8 +598,12 @@ class ViewPipeline:
         horizon = self._shard.horizon or 0
         if not outputs and horizon < self._recorded + _QUIET:
             return
+        begun = self._clock.elapsed()
         self._record(outputs)
-        if self._read > max(_SNAPSHOT, self._snapshot_file.stat().st_size if self._snapshot_file.exists() else 0):
+        self._committing = self._clock.elapsed() - begun
+        # A view that is being made needs what has come since its statement, which must be read again after a crash.
+        written = self._snapshot_file.stat().st_size if self._snapshot_file.exists() else 0
+        if not self._making and self._read > max(_SNAPSHOT, written):
             self.save()
 
     def _record(self, outputs: list[Output]) -> None:
@@ -412,6 +613,8 @@ class ViewPipeline:
             "batch": self._batch + 1,
             "position": self._position,
             "views": {name: live.record() for name, live in self._live.items()},
+            "making": list(self._making),
+            "waiting": [[request.view, request.request, request.at] for request in self._waiting],
         }
         row = (COMMIT, self._version(), json.dumps(body).encode())
         entries = [(output.topic, output.payload) for output in outputs]
@@ -453,7 +656,6 @@ class ViewPipeline:
         if live.view.plan.everything and not live.view.groups.held:
             live.view.groups.clear()
         live.resume(kept, self._logs)
-        live.practise(self._logs)
         live.ticked = (self._shard.horizon or 0) // live.tick
         live.said = {tuple(json.loads(key)): rows for key, rows in read_view(self._log, query.name)[1].items()}
         live.dirty = dict.fromkeys([*live.view.groups.held, *live.said])
@@ -464,8 +666,7 @@ class ViewPipeline:
         found: dict[tuple[Any, ...], bytes] = {}
         prefix = f"{view}/"
         for entry in self._log.read(self._groups):
-            batch = unpack(entry.payload)
-            for key, body in zip(batch.column("key").to_pylist(), batch.column("body").to_pylist(), strict=True):
+            for key, _, body in records(entry.payload):
                 if key.startswith(prefix) and body is not None:
                     found[tuple(json.loads(key.removeprefix(prefix)))] = body
         return found

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tolerant.relations import Changes
 from tolerant.spark.hosting import Output
-from tolerant.spark.intake import DeadRow
+from tolerant.spark.intake import dead_payload
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side
 from tolerant.sql import CreateQuery, Drop, Statement
 from tolerant.sql.homes import Views
@@ -25,10 +25,11 @@ from tolerant.transport.views import REQUESTS, requests_topic
 
 @dataclass(frozen=True)
 class Request:
-    """Somebody asks for a view."""
+    """Somebody asks for a view; `at` by the sender's clock, microseconds."""
 
     view: str
     request: str
+    at: int
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,8 @@ class ViewShard(RowsShard[Standing]):
             batch = unpack(payload)
             if not batch.schema.equals(REQUESTS):
                 raise ValueError(f"columns must be {REQUESTS.names}, got {batch.schema.names}")
-            self.requests += [Request(row["view"], row["request"]) for row in batch.to_pylist()]
+            if any(column.null_count for column in batch.columns):
+                raise ValueError(f"{', '.join(REQUESTS.names)} must not be NULL")
+            self.requests += [Request(row["view"], row["request"], row["at"]) for row in batch.to_pylist()]
         except ValueError as error:
-            self._dead.append(DeadRow(f"a request cannot be read: {error}", payload=payload[:4096]))
+            self._dead.append(dead_payload(f"a request cannot be read: {error}", payload))

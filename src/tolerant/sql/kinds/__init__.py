@@ -41,13 +41,15 @@ def recognise(shape: Shape) -> Select:
         select = kind.recognise(shape)
         if select is not None:
             return select
-    raise StatementError(
+    error = StatementError(
         "no kind of query selects this",
         expected="an aggregate WITHIN a tolerance, * with BETWEEN, a join, or a view with REFRESH WITHIN",
         found="another select",
         span=shape.start,
         hint="a stream is asked for SUM, AVG, MIN, MAX or COUNT of its value, WITHIN a tolerance",
     )
+    error.over_table = shape.relations[0], *bounded.over_table(plain=False)
+    raise error
 
 
 def kind_of(select: Select, catalogue: Catalogue) -> Kind:

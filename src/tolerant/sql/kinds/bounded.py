@@ -21,19 +21,32 @@ if TYPE_CHECKING:
 ASK_FOR_WITHIN = "how wrong may the answer be? Add WITHIN and a number; WITHIN 0 is exact"
 
 
+def over_table(plain: bool) -> tuple[str, str]:
+    """What is expected where the relation is a table, and the hint; `plain`: one aggregate of a column, nothing beside
+    it.
+    """
+    view = "REFRESH WITHIN '10 s' makes it a view, over all rows"
+    if not plain:
+        return "REFRESH WITHIN", f"a table has no tolerance: {view}"
+    return "BETWEEN or REFRESH WITHIN", f"exact over a range: add WHERE and one column BETWEEN two numbers; or {view}"
+
+
 def _recognise(shape: Shape) -> Select | None:
     if not shape.aggregates:
         return None
     allow_clauses(shape, ("within", "fidelity", "otherwise"), "an aggregate")
     aggregate = _only_aggregate(shape)
     if shape.clauses.within is None:
-        raise StatementError(
+        error = StatementError(
             "expected WITHIN and a number, found the end of the query",
             expected="WITHIN and a number",
             found="the end of the query",
             hint=ASK_FOR_WITHIN,
             span=shape.end,
         )
+        plain = not shape.where and not shape.columns and not shape.group_by and aggregate.factor == 1.0
+        error.over_table = shape.relations[0], *over_table(plain and len(aggregate.columns) < 2)
+        raise error
     column, weight = _arguments(shape, aggregate)
     for grouped in (*shape.columns, *shape.group_by):
         _of_stream(shape, grouped)
@@ -191,9 +204,8 @@ def check_within(within: float) -> None:
 
 
 def _check_value(select: AggregateSelect, stream: Stream) -> None:
-    if select.column is None and select.fn == "count":
-        return
-    if select.column not in (None, stream.value):
+    starred = select.column is None and select.fn == "count"
+    if not starred and select.column not in (None, stream.value):
         known = select.column in stream.key
         raise StatementError(
             f"expected {stream.value}, the value of {stream.name}, found {select.column}"

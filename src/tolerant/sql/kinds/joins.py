@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.kind import Kind, allow_clauses, ranges, sides
-from tolerant.sql.kinds.ranges import check_ends, check_number, check_parameters, check_range
+from tolerant.sql.kinds.ranges import check_ends, check_number, check_parameters, check_range, check_rounding
 from tolerant.sql.kinds.shards import check_shards, check_stretch, shards_of, spread_of
 from tolerant.sql.predicates import Operand
 from tolerant.sql.shape import Band, Shape
@@ -82,8 +82,9 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     check_shards(select.shards)
     if isinstance(select, EqualityJoinSelect):
         check_joined(select.on, left, right)
-        check_range(select.left_range, left)
-        check_range(select.right_range, right)
+        for part, table in ((select.left_range, left), (select.right_range, right)):
+            check_range(part, table)
+            check_rounding(query, part, table)
     else:
         for column, table in zip(select.on, (left, right), strict=True):
             check_number(column, table)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds import bounded
 from tolerant.sql.kinds.kind import Kind
-from tolerant.sql.naming import named_items
+from tolerant.sql.naming import named_keys
 from tolerant.sql.statements import AggregateSelect, CreateQuery, Select
 from tolerant.streams import Stream
 
@@ -35,7 +35,7 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
             hint="leave FIDELITY out, or create the stream FROM 'http://…'",
             about=("FIDELITY",),
         )
-    named_items(select, stream)
+    named_keys(select, stream)
 
 
 KIND = Kind("polling", "aggregates over streams that are polled", True, _covers, check=_check, feeds=_feeds)

@@ -10,7 +10,8 @@ from tolerant.sql.predicates import Parameter
 from tolerant.sql.shape import Shape
 from tolerant.sql.sharing import check_sharing, read_sharing
 from tolerant.sql.statements import CreateQuery, CreateTable, Range, RangeSelect, Select
-from tolerant.sql.types import NUMERIC, comparable
+from tolerant.sql.templates import EXACT_ENDS, is_empty, is_end, is_rounded, rounds, why_empty
+from tolerant.sql.types import NUMERIC
 
 if TYPE_CHECKING:
     from tolerant.sql.catalogue import Catalogue
@@ -53,6 +54,7 @@ def check_ranges(query: CreateQuery, parts: tuple[Range, ...], table: CreateTabl
     """Raise StatementError unless the ranges are on columns of numbers, and their ends numbers or the parameters."""
     for part in parts:
         check_range(part, table)
+        check_rounding(query, part, table)
     check_parameters(query, parts)
 
 
@@ -82,21 +84,33 @@ def check_ends(part: Range) -> None:
     """Raise StatementError unless the ends are numbers, the lower first, or parameters."""
     low, high = part.low, part.high
     for end in (low, high):
-        if not isinstance(end, Parameter) and not comparable("DOUBLE", end):
+        if not isinstance(end, Parameter) and not is_end(end):
             raise StatementError(
                 f"column {part.column} is compared with {end!r}",
                 expected="a number or a parameter",
                 found=repr(end),
                 about=("WHERE", part.column),
             )
-    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+    if isinstance(low, int | float) and isinstance(high, int | float) and is_empty(low, high):
         raise StatementError(
-            f"the range of {part.column} is empty: {low} is above {high}",
+            f"the range of {part.column} is empty: {why_empty(low, high)}",
             expected="BETWEEN low AND high, the lower end first",
             found=f"BETWEEN {low} AND {high}",
             hint="nothing lies between them; were the ends swapped?",
             about=("WHERE", part.column),
         )
+
+
+def check_rounding(query: CreateQuery, part: Range, table: CreateTable) -> None:
+    """Raise StatementError if an end would be rounded where the range is compared as floats."""
+    for end in (part.low, part.high):
+        if rounds(query, table.type_of(part.column)) and not isinstance(end, Parameter) and is_rounded(end):
+            raise StatementError(
+                f"the range of {part.column} is compared as 64-bit floats, and {end} would be rounded",
+                expected=EXACT_ENDS,
+                found=str(end),
+                about=("WHERE", part.column),
+            )
 
 
 def check_parameters(query: CreateQuery, parts: tuple[Range, ...]) -> None:

@@ -16,6 +16,9 @@ from tolerant.sql.statements import CreateQuery, CreateTable, KeepJoinSelect, Se
 if TYPE_CHECKING:
     from tolerant.sql.catalogue import Catalogue
 
+MOST_ROWS = 1 << 40
+"""Rows that a join can be told to keep: more than any memory has room for."""
+
 _WHOLE = ("INT", "BIGINT")
 
 
@@ -47,6 +50,8 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     check_shards(select.shards)
     if left.name == right.name:
         raise StatementError(f"{left.name} is joined with itself", found=left.name, about=("JOIN", left.name))
+    if not 1 <= select.rows <= MOST_ROWS:
+        raise StatementError(f"KEEP takes a whole number of rows from 1 to {MOST_ROWS:,}", about=("KEEP",))
     check_joined(select.on, left, right)
     place = looked_up(select, left, right)
     if place is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tolerant.sql.durations import LONGEST
+from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds.kind import Kind, allow_clauses
 from tolerant.sql.shape import Shape
 from tolerant.sql.statements import CreateQuery, Select, ViewSelect
@@ -27,11 +29,18 @@ def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     from tolerant.sql.triggers import check_trigger  # sqlglot: not before there is a view
     from tolerant.sql.viewing import plan_of
 
-    assert isinstance(query.select, ViewSelect)
+    select = query.select
+    assert isinstance(select, ViewSelect)
+    if not 0 < select.refresh <= LONGEST:
+        raise StatementError("REFRESH WITHIN takes a duration above 0 and at most 36500 d", about=("REFRESH",))
+    if not select.tables:
+        raise StatementError("a view is over tables, found none", expected="FROM and a table", about=("SELECT",))
     tables = catalogue.tables_of(query)
-    plan_of(query.select.sql, tables)
-    if query.select.when is not None:
-        check_trigger(query.select.when, tables)
+    plan = plan_of(select.sql, tables)
+    if sorted(plan.tables) != sorted(select.tables):
+        raise StatementError(f"the view reads {', '.join(plan.tables)}, and is said to read {', '.join(select.tables)}")
+    if select.when is not None:
+        check_trigger(select.when, tables)
 
 
 KIND = Kind("views", "views that are brought up to date in a stated time", True, _covers, _recognise, _check)

@@ -79,7 +79,9 @@ def check_leaf(leaf: Compare | In | Between | Like, type_name: str) -> None:
         except ValueError as error:
             raise StatementError(str(error), found=leaf.pattern, about=("WHERE", leaf.column)) from None
     for operand in operands(leaf):
-        if not isinstance(operand, Parameter) and not comparable(type_name, operand):
+        if isinstance(operand, Parameter):
+            raise StatementError(f"{operand.name:.60} is no parameter of the query", about=("WHERE", operand.name))
+        if not comparable(type_name, operand):
             raise StatementError(
                 f"column {leaf.column} is {type_name}, and is compared with {operand!r}",
                 expected=f"a constant of type {type_name}",

@@ -1,0 +1,101 @@
+"""A dead pipeline must not look alive to a client."""
+
+import itertools
+
+import pytest
+from test_answers import answer, publish
+
+from tolerant.client import Client, liveness, missing, read, send
+from tolerant.kernels.versions import version
+from tolerant.transport import MemoryLog
+from tolerant.transport.heartbeats import LEASE, Heartbeat, heartbeat_batch
+from tolerant.transport.log import HEARTBEATS, START
+
+NOW = 1_700_000_000_000_000
+STATEMENTS = """
+CREATE STREAM s (host STRING, rate DOUBLE) KEY (host);
+CREATE QUERY q AS SELECT SUM(rate) FROM s WITHIN 5;
+"""
+
+
+class World:
+    """A log with the query `q`, a wall clock that is set by hand, and a pipeline that beats when it is told to."""
+
+    def __init__(self):
+        self.log, self.now, self.beats = MemoryLog(), NOW, 0
+        for statement in missing(self.log, read(self.log, STATEMENTS)):
+            send(self.log, statement)
+
+    def beat(self, **changes):
+        self.beats += 1
+        beat = Heartbeat("s", self.now, **{"processed": self.now, **changes})
+        self.log.append(HEARTBEATS, heartbeat_batch([(beat, version(1, self.beats))]))
+
+
+@pytest.fixture
+def world(monkeypatch):
+    made = World()
+    monkeypatch.setattr(liveness, "wall_clock", lambda: made.now)
+    monkeypatch.setattr(liveness, "CHECK", 0.0)
+    return made
+
+
+def test_the_current_answer_of_a_dead_pipeline_is_not_settled(world):
+    publish(world.log, answer(1, 5.0))
+    world.beat()
+    client = Client(world.log)
+    (live,) = client.current("q")
+    assert live.settled
+    assert client.outage("q") is None
+    world.now += LEASE + 1
+    (dead,) = client.current("q")
+    assert not dead.settled
+    assert dead.no_pipeline_since == NOW
+    assert (dead.low, dead.value, dead.high) == (live.low, live.value, live.high)
+    assert client.outage("q").since == NOW
+
+
+def test_listeners_hear_of_an_outage_and_of_its_end(world):
+    publish(world.log, answer(1, 5.0, "a"), answer(1, 6.0, "b"))
+    world.beat()
+    changes = Client(world.log).answers("q")
+    assert [change.answer.settled for change in itertools.islice(changes, 2)] == [True, True]
+    world.now += LEASE + 1
+    out = list(itertools.islice(changes, 2))
+    assert [(change.answer.group, change.answer.settled) for change in out] == [("a", False), ("b", False)]
+    assert all(change.position is None for change in out)
+    world.beat()
+    back = list(itertools.islice(changes, 2))
+    assert [change.answer.settled for change in back] == [True, True]
+    publish(world.log, answer(2, 7.0, "a"))
+    change = next(changes)
+    assert (change.answer.value, change.answer.settled) == (7.0, True)
+    assert change.position is not None
+
+
+def test_a_pipeline_that_catches_up_publishes_nothing_current(world):
+    publish(world.log, answer(1, 5.0))
+    world.beat(processed=NOW - LEASE - 1)
+    changes = Client(world.log).answers("q")
+    assert not next(changes).answer.settled
+    publish(world.log, answer(2, 6.0))
+    assert next(changes).answer.no_pipeline_since == NOW - LEASE - 1
+
+
+def test_history_is_what_was_published_and_the_outage_comes_last(world):
+    publish(world.log, answer(1, 5.0))
+    publish(world.log, answer(2, 6.0))
+    world.beat()
+    world.now += LEASE + 1
+    changes = list(itertools.islice(Client(world.log).answers("q", START), 3))
+    assert [(change.answer.at, change.answer.settled) for change in changes] == [(1, True), (2, True), (2, False)]
+
+
+def test_text_says_since_when(world):
+    world.beat()
+    world.now += LEASE + 1
+    assert "no pipeline since 2023-11-14 22:13:20 UTC" in liveness.outage_text(liveness.query_outage(world.log, "q"))
+    world.beat(processed=NOW)
+    assert "behind" in liveness.outage_text(liveness.query_outage(world.log, "q"))
+    world.beat(stopped=True)
+    assert "(stopped)" in liveness.outage_text(liveness.query_outage(world.log, "q"))

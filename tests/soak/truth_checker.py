@@ -1,0 +1,168 @@
+"""Holds what was answered against what was true, from the journals of the sensors and the rows of the log alone.
+
+It shares no code with the pipeline. What is promised: a settled answer holds the truth at its `at` and at every moment
+until the next answer, and is at most 2·within wide. The truth is of values in the order of their event times. Of a
+process that was killed, sensors are what they were at the last `through` that the log accepted, until it is back; later
+values never reached the log. An answer that stands more than a lease after that must not be settled. Left out are the
+spans of rows that came into the log later than the latency after their time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+SLACK = 1e-6
+EPOCH = 40  # bits of a sequence that count within one start of a source
+
+
+class Broken(NamedTuple):
+    """A promise that was not kept."""
+
+    query: str
+    at: int
+    low: float
+    high: float
+    truth: float
+    why: str
+
+
+@dataclass
+class Verdict:
+    """What came of it."""
+
+    checked: dict[str, int] = field(default_factory=dict)  # settled answers, by query
+    moments: int = 0
+    late: int = 0
+    broken: list[Broken] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Life:
+    """One start of a process: from its first row to the last `through` that the log accepted."""
+
+    source: str
+    epoch: int
+    begin: int
+    through: int
+
+
+def lives(rows: list[dict]) -> list[Life]:
+    """The starts of all processes, in order of their first rows."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for row in rows:
+        if row["kind"] != "clock":
+            start = row["source"], row["sequence"] >> EPOCH
+            begin, through = found.get(start, (row["at"], row["through"]))
+            found[start] = min(begin, row["at"]), max(through, row["through"])
+    ordered = sorted(found.items(), key=lambda one: one[1])
+    return [Life(source, epoch, *span) for (source, epoch), span in ordered]
+
+
+def late_spans(rows: list[dict], latency: int) -> list[tuple[int, int]]:
+    """From when to when a row was missing that came too late, by the clock rows before it in the log."""
+    horizon, found = 0, []
+    for row in rows:
+        if row["kind"] == "clock":
+            horizon = max(horizon, row["at"] - latency if row["at"] > 0 else 0)
+        elif row["at"] <= horizon:
+            found.append((row["at"], horizon))
+    return found
+
+
+class Truth:
+    """The values of all sensors at every moment at which one was set; NaN before a sensor's first."""
+
+    def __init__(self, journals: dict[str, Path], spans: list[Life], sensors: int) -> None:
+        sets: list[tuple[int, int, np.ndarray]] = []
+        for source, path in journals.items():
+            own = [life for life in spans if life.source == source]
+            for line in path.read_text().splitlines():
+                at, first, *values = line.split(" ")
+                if self._counts(int(at), own) and line.endswith(values[-1]):
+                    sets.append((int(at), int(first), np.array([float(value) for value in values])))
+        sets.sort(key=lambda one: one[0])
+        self.at = np.array([at for at, _, _ in sets])
+        self.values = np.full((len(sets), sensors), np.nan)
+        current = np.full(sensors, np.nan)
+        for row, (_, first, values) in enumerate(sets):
+            current[first : first + len(values)] = values
+            self.values[row] = current
+
+    @staticmethod
+    def _counts(at: int, own: list[Life]) -> bool:
+        """Whether a value was set while its process lived, as far as the log knows."""
+        return any(life.begin <= at <= life.through for life in own)
+
+    def during(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+        """The moments from `begin` to before `end` at which values changed, `begin` too, and all values at each."""
+        first = max(int(np.searchsorted(self.at, begin, "right")) - 1, 0)
+        last = int(np.searchsorted(self.at, end, "left"))
+        moments = np.maximum(self.at[first:last], begin)
+        # Sets of one moment are one transaction: the last one counts.
+        keep = np.append(moments[1:] != moments[:-1], True) if len(moments) else np.zeros(0, bool)
+        return moments[keep], self.values[first:last][keep]
+
+
+AGGREGATES = {
+    "count": lambda values: np.sum(~np.isnan(values), axis=1).astype(float),
+    "sum": lambda values: np.nansum(values, axis=1),
+    "avg": lambda values: np.nanmean(values, axis=1),
+    "min": lambda values: np.nanmin(values, axis=1),
+    "max": lambda values: np.nanmax(values, axis=1),
+}
+
+
+def check(
+    answers: dict[str, list],
+    within: dict[str, float],
+    truth: Truth,
+    spans: list[Life],
+    late: list[tuple[int, int]],
+    *,
+    lease: int,
+    end: int,
+) -> Verdict:
+    """Hold every settled answer, until the next one or `end`, against the truth; queries are named like aggregates."""
+    verdict = Verdict(late=len(late))
+    for query, listed in answers.items():
+        listed = sorted(listed, key=lambda answer: answer.at)
+        ends = [answer.at for answer in listed[1:]] + [end]
+        for answer, until in zip(listed, ends, strict=True):
+            if answer.settled:
+                verdict.checked[query] = verdict.checked.get(query, 0) + 1
+                _check_one(query, answer, until, within[query], truth, spans, late, lease, verdict)
+    return verdict
+
+
+def _check_one(query, answer, until, within, truth, spans, late, lease, verdict) -> None:
+    moments, values = truth.during(answer.at, until)
+    if answer.value is None:
+        if len(values) and not np.isnan(values).all():
+            verdict.broken.append(Broken(query, answer.at, np.nan, np.nan, np.nan, "nothing, but there are sensors"))
+        return
+    low = answer.low if answer.low is not None else -np.inf
+    high = answer.high if answer.high is not None else np.inf
+
+    def broken(at: int, exact: float, why: str) -> None:
+        verdict.broken.append(Broken(query, int(at), low, high, float(exact), why))
+
+    if high - low > 2 * within + SLACK:
+        broken(answer.at, np.nan, "too wide")
+    for life in spans:
+        later = [one.begin for one in spans if one.source == life.source and one.epoch > life.epoch]
+        dead_until = min(later, default=until)
+        silent = life.through + lease
+        if query != "count" and max(answer.at, silent) + 1 < min(until, dead_until):
+            broken(answer.at, np.nan, f"settled, but {life.source} is silent since {life.through}")
+    if not len(moments) or np.isnan(values[0]).all():
+        return
+    exact = AGGREGATES[query](values)
+    wrong = ~((low - SLACK <= exact) & (exact <= high + SLACK))
+    verdict.moments += len(moments)
+    for place in np.flatnonzero(wrong).tolist():
+        if not any(begin <= moments[place] <= over for begin, over in late):
+            broken(moments[place], exact[place], "wrong")

@@ -1,0 +1,142 @@
+"""Time that leaps: the shards of every kind pass over years at once, and a lone clock row far ahead does not count."""
+
+import pytest
+from rig import TRAFFIC
+from test_bounded_shard import last, settled
+
+from tolerant.edge import core
+from tolerant.edge.core import SourceCore
+from tolerant.spark.clocks import JUMP, Clock
+from tolerant.spark.kinds import engine
+from tolerant.streams import SECOND, StreamOptions
+from tolerant.transport.rows import Grant
+
+DAY = 24 * 3600 * SECOND
+LOAD = "CREATE QUERY load AS SELECT SUM(rate) FROM traffic WITHIN 5"
+POLICIES = ("predictive", "adaptive", "uniform", "exact")
+
+
+def later(rig, time):
+    """Nobody is there for so long; then the source sends again, under clock rows that bear each other out."""
+    rig.now += time
+    rig.clock()
+    rig.now += SECOND // 10
+    rig.clock()
+    rig.read()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("time", [DAY, 400 * DAY, 30 * 365 * DAY])
+def test_a_pipeline_that_was_away_for_years_goes_on_at_once(policy, time):
+    rig = settled(LOAD, stream=f"{TRAFFIC} WITH (policy = '{policy}')", a=1.0, b=2.0)
+    rig.set("edge", a=1.5)
+    later(rig, time)
+    assert rig.shard.horizon >= rig.now - SECOND
+    assert not last(rig)[3]  # nobody has been heard for long
+    rig.set("edge", a=100.0, b=200.0)
+    rig.tick(15)
+    low, value, high, good = last(rig)
+    assert good
+    assert low <= 300.0 <= high
+    assert value == pytest.approx(300.0, abs=5)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_leaping_says_what_walking_says(policy, monkeypatch):
+    """The same log, once boundary by boundary and once with a leap: the same believed widths, and the same answers once
+    sources are heard again."""
+    found = []
+    for most in (10**9, 5):
+        monkeypatch.setattr(engine, "LEAP", most)
+        rig = settled(LOAD, stream=f"{TRAFFIC} WITH (policy = '{policy}')", a=1.0, b=2.0)
+        rig.tick(20)
+        rig.now += 3600 * SECOND
+        rig.clock()
+        rig.read()
+        boundaries = rig.shard._engine.tally.boundaries
+        widths = [rig.shard.believed(name) for name in ('["a","in"]', '["b","in"]')]
+        stale = [(answer.at, answer.settled) for answer in rig.answers("load")][-1]
+        rig.set("edge", a=50.0, b=60.0)
+        rig.tick(25)
+        found.append((boundaries, widths if policy != "adaptive" else None, stale[1], last(rig)[3]))
+        low, _, high, good = last(rig)
+        assert good
+        assert low <= 110.0 <= high
+    assert found[0] == found[1]
+
+
+def test_a_lone_clock_row_far_ahead_does_not_move_time_for_ever():
+    rig = settled(LOAD, a=1.0, b=2.0)
+    rig.clock(rig.now + 3 * JUMP)
+    rig.read()
+    assert rig.shard.horizon <= rig.now
+    again = type(rig.shard)(rig.stream, 0, 1, "checkpoint")
+    again.restore(rig.shard.snapshot(), [])
+    assert again.snapshot() == rig.shard.snapshot()
+    rig.shard = again
+    rig.set("edge", a=100.0)
+    rig.tick(3)
+    assert "did not bear it out" in rig.rows("dead.traffic")[-1]["reason"]
+    assert last(rig)[3]
+    assert last(rig)[1] == pytest.approx(102.0, abs=5)
+
+
+def test_which_clock_rows_count():
+    clock = Clock(10 * SECOND)
+    assert clock.take(0) == ([0], [])
+    assert clock.take(JUMP) == ([JUMP], [])
+    assert clock.take(JUMP - SECOND) == ([JUMP - SECOND], [])
+    assert clock.take(5 * JUMP) == ([], [])
+    taken, refused = clock.take(9 * JUMP)  # two that are far ahead and far from each other: the nearer one waits
+    assert (taken, [row.at for row in refused]) == ([], [9 * JUMP])
+    assert clock.take(5 * JUMP - 1) == ([5 * JUMP, 5 * JUMP - 1], [])
+    assert Clock.load(clock.state()) == clock
+
+
+def test_long_periods_make_long_jumps():
+    assert Clock(JUMP).take(0) == ([0], [])
+    clock = Clock(JUMP)
+    clock.take(0)
+    assert clock.take(100 * JUMP) == ([100 * JUMP], [])
+
+
+# -- sources that slept ------------------------------------------------------------------------------------------------
+
+
+def source(policy):
+    made = SourceCore("edge", 1, StreamOptions(policy=policy))
+    handles = made.register(["a", "b"])
+    grants = [Grant(item, 4.0, 0.05 if policy == "adaptive" else 0.0, 1, 1, False, 1.0) for item in ("a", "b")]
+    made.grant(grants, 1)
+    for tick in range(1, 30):  # a moves steadily, which predictive filters expect
+        made.offer(handles, [2.0 * tick, 1.0] * __import__("numpy").ones(2), tick * SECOND)
+    made.drain()
+    return made, handles
+
+
+@pytest.mark.parametrize("policy", ["predictive", "adaptive"])
+def test_a_source_that_slept_for_years_wakes_at_once(policy):
+    made, _ = source(policy)
+    now = 40 * 365 * DAY
+    made.advance(now)
+    batch = made.drain()
+    assert batch is not None
+    assert len(batch) < 100
+    assert made.clock == now
+    for name in ("a", "b"):
+        state = made.filter_of(name)
+        assert state is not None
+        assert abs(state.centre - {"a": 58.0, "b": 1.0}[name]) <= state.width / 2 + 1e-9
+
+
+@pytest.mark.parametrize("policy", ["predictive", "adaptive"])
+def test_a_source_that_slept_says_in_the_end_what_one_says_that_walked(policy, monkeypatch):
+    found = []
+    for most in (10**9, 5):
+        monkeypatch.setattr(core, "LEAP", most)
+        made, _ = source(policy)
+        made.advance(2000 * SECOND)
+        rows = {row["key"]: (row["value"], row["grant"]) for row in made.drain().to_pylist() if row["key"]}
+        widths = [made.filter_of(name).width for name in ("a", "b")]
+        found.append((widths, made.clock, {key: value[1] for key, value in rows.items()}))
+    assert found[0][:2] == found[1][:2]

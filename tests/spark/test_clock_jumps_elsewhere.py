@@ -1,0 +1,94 @@
+"""Time that leaps, in the shards of polled streams, networks, tables and views."""
+
+import pytest
+from test_polled_shard import QUOTES_TEXT, TOTAL, Exchange
+from test_table_shard import AREA, Shop
+
+from tolerant.spark.clocks import JUMP
+from tolerant.spark.kinds import networked
+from tolerant.streams import SECOND
+from tolerant.testing.networks import NetworkWorld
+from tolerant.transport.changes import clock_row
+from tolerant.transport.rows import clock_batch
+
+YEARS = 30 * JUMP
+
+
+def test_a_polled_stream_passes_over_years():
+    shop = Exchange(QUOTES_TEXT, TOTAL)
+    for _ in range(5):
+        for item in "ABC":
+            shop.pull(item, 10.0)
+        shop.tick()
+    shop.log.append("updates.quotes", clock_batch(shop.now * SECOND + YEARS, 1, "checkpoint"))
+    shop.tick()  # goes on from before: the one that was far ahead is nobody's
+    assert "did not bear it out" in list(dead(shop, "quotes"))[-1]["reason"]
+    shop.now += YEARS // SECOND
+    shop.tick()
+    shop.tick()
+    assert shop.shard.horizon == shop.now * SECOND - SECOND // 2
+    for item in "ABC":
+        shop.pull(item, 20.0)
+    shop.tick()
+    assert shop.shard.poller.held("A") == (20.0, shop.now - 1)
+    again = Exchange()
+    again.snapshot, again.deltas = shop.shard.snapshot(), []
+    again.restart()
+    assert again.shard.snapshot() == shop.shard.snapshot()
+
+
+def dead(shop, name):
+    from tolerant.transport.rows import unpack
+
+    return [row for entry in shop.log.read(f"dead.{name}") for row in unpack(entry.payload).to_pylist()]
+
+
+@pytest.mark.parametrize("most", [10**9, 3])
+def test_a_network_passes_over_years_and_leaps_as_it_walks(most, monkeypatch):
+    monkeypatch.setattr(networked, "LEAP", most)
+    world = NetworkWorld(4, faults=False)
+    world.run(3)
+    before = world.shard._life.passed
+    world.now += 3600 * SECOND  # moderate: both ways can be gone
+    world.run(6)
+    assert world.shard._life.passed - before > 3600 - 60
+    assert world.violations() == []
+    assert all(not alive.silent for alive in world.shard._alive.values())
+    assert any(answer.settled for answer in world.answers("q0")[-5:])
+
+
+def test_a_network_is_not_held_up_by_a_long_sleep():
+    world = NetworkWorld(4, faults=False)
+    world.run(3)
+    world.now += YEARS
+    world.run(6)
+    assert (world.shard.horizon or 0) > world.now - 5 * SECOND
+    assert any(answer.settled for answer in world.answers("q0")[-5:])
+
+
+def test_a_table_passes_over_years_and_not_for_a_lone_clock_row():
+    shop = Shop(AREA)
+    shop.table.insert(id=1, name="n", x=1.0, y=1)
+    shop.tick()
+    shop.log.append("changes.stock", clock_row(shop.stock.columns, shop.now + YEARS, 1, "checkpoint"))
+    shop.tick()
+    assert "did not bear it out" in shop.rows("dead.stock")[-1]["reason"]
+    assert shop.shard.horizon <= shop.now
+    shop.now += YEARS
+    shop.tick()
+    shop.tick()
+    assert shop.shard.horizon == shop.now - SECOND // 2
+    shop.table.insert(id=2, name="n", x=1.0, y=1)
+    shop.tick()
+    shop.tick()
+    assert len(shop.shard.relation) == 2
+
+
+def test_a_topic_that_nobody_reads_is_a_dead_letter():
+    shop = Shop(AREA)
+    shop.tick()
+    from tolerant.transport.log import Entry
+
+    shop.shard.take([Entry("changes.other", 0, 10**6, b"x")])
+    outputs = shop.shard.take([])
+    assert outputs is not None

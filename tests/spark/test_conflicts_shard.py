@@ -1,0 +1,159 @@
+"""An item that two sources claim: the one that lost it is told and takes it back, and meanwhile nothing is promised."""
+
+import json
+
+import pytest
+from rig import CHECKPOINT, Rig, key
+
+from tolerant.edge import ConflictWarning, Source, SourceConflict
+from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.streams import SECOND
+
+AVERAGE = "CREATE QUERY load AS SELECT AVG(rate) FROM traffic WITHIN 5"
+LEASE = 10
+
+
+class Live:
+    """A rig whose sources are real ones, on its log and its clock."""
+
+    def __init__(self) -> None:
+        self.rig = Rig(AVERAGE)
+        self.sources: dict[str, Source] = {}
+
+    def start(self, name: str, **options: str) -> Source:
+        self.sources[name] = Source("traffic", self.rig.log, name, clock=lambda: self.rig.now, **options)
+        return self.sources[name]
+
+    def tick(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.rig.now += SECOND
+            for source in self.sources.values():
+                source.advance()
+            self.rig.clock()
+            self.rig.read()
+
+    @property
+    def answer(self):
+        return self.rig.answers("load")[-1]
+
+    def conflicts(self) -> list[dict]:
+        return self.rig.summary()["conflicts"]
+
+
+def owned() -> Live:
+    """Source "owner" has two items, and the average is settled."""
+    live = Live()
+    live.start("owner")
+    live.sources["owner"].set_many([("a", "in"), ("b", "in")], [10.0, 20.0])
+    live.tick(4)
+    assert live.answer.settled
+    return live
+
+
+def test_the_owner_is_warned_and_takes_its_item_back_when_the_intruder_has_left() -> None:
+    live = owned()
+    intruder = live.start("intruder")
+    intruder.set(("a", "in"), 500.0)
+    taken = live.rig.now
+    live.tick()
+    del live.sources["intruder"]  # it dies
+    live.rig.read()
+    with pytest.warns(ConflictWarning, match=r"'owner' has lost items of stream 'traffic'.*'\[\"a\",\"in\"\]' by 'int"):
+        live.tick(2)
+    live.sources["owner"].set(("a", "in"), 11.0)
+    live.tick(1)
+    assert live.answer.value == pytest.approx(15.5, abs=5)
+    live.tick(LEASE + 4)
+    assert live.answer.settled
+    assert live.answer.low <= 15.5 <= live.answer.high
+    assert live.conflicts() == []
+    # While both claimed it, nothing was promised.
+    assert not [a for a in live.rig.answers("load") if a.settled and taken <= a.at <= taken + LEASE * SECOND]
+    live.sources["owner"].set(("a", "in"), 100.0)
+    live.tick(2)
+    assert live.answer.low <= 60 <= live.answer.high
+    assert live.rig.rows("dead.traffic") == []
+
+
+def test_a_source_that_raises_says_who_took_what_and_then_takes_it_back() -> None:
+    live = Live()
+    owner = live.start("owner", on_conflict="raise")
+    owner.set(("a", "in"), 10.0)
+    live.tick(4)
+    live.start("intruder").set(("a", "in"), 500.0)
+    live.tick()
+    live.rig.now += SECOND
+    owner.flush()  # it takes what is new in the log
+    with pytest.raises(SourceConflict, match="by 'intruder'"):
+        owner.set(("a", "in"), 11.0)
+    assert owner.items() == []
+    owner.set(("a", "in"), 12.0)
+    assert owner.items() == [key("a")]
+    del live.sources["intruder"]
+    live.tick(3)
+    assert live.answer.value == pytest.approx(12.0, abs=5)
+
+
+def test_status_shows_the_conflict_and_the_log_keeps_it_until_it_is_over() -> None:
+    live = owned()
+    taken = live.start("intruder").set(("a", "in"), 500.0)
+    live.tick()
+    live.sources.pop("intruder")
+    with pytest.warns(ConflictWarning):
+        live.tick(8)
+    conflict = {"item": key("a"), "owner": "intruder", "other": "owner", "since": taken}
+    assert live.conflicts() == [conflict]
+    record = live.rig.log.latest("conflicts.traffic", key("a"))
+    assert json.loads(record.body) == conflict
+    live.tick(LEASE + 2)
+    assert live.rig.log.latest("conflicts.traffic", key("a")) is None
+
+
+def test_two_sources_that_go_on_are_both_told_and_nothing_is_promised_while_they_do() -> None:
+    live = owned()
+    live.start("intruder")
+    since = live.rig.now
+
+    def quarrel() -> None:
+        for number in range(2 * LEASE):
+            for name, value in (("owner", 10.0), ("intruder", 500.0)):
+                live.sources[name].set(("a", "in"), value + 20 * number)
+            live.tick()
+
+    with pytest.warns(ConflictWarning) as told:
+        quarrel()
+    named = {str(one.message).split("'")[1] for one in told}
+    assert named == {"owner", "intruder"}
+    assert not [a for a in live.rig.answers("load") if a.settled and a.at > since]
+
+
+def test_an_item_of_a_source_that_is_silent_changes_hands_without_a_conflict() -> None:
+    live = owned()
+    live.sources.clear()
+    live.tick(LEASE + 2)
+    live.start("heir").set_many([("a", "in"), ("b", "in")], [1.0, 2.0])
+    live.tick(4)
+    assert live.answer.settled
+    assert live.conflicts() == []
+
+
+def test_conflicts_survive_a_restart_of_the_pipeline() -> None:
+    live = owned()
+    live.start("intruder").set(("a", "in"), 500.0)
+    live.tick()
+    live.sources.clear()
+    live.tick(2)
+    rig = live.rig
+    assert rig.log.latest("conflicts.traffic", key("a")) is not None
+    twin = BoundedShard(rig.stream, 0, 1, CHECKPOINT)
+    twin.restore(rig.shard.snapshot(), [])
+    assert twin.snapshot() == rig.shard.snapshot()
+    rig.shard = twin
+    live.tick(LEASE + 2)
+    assert rig.log.latest("conflicts.traffic", key("a")) is None
+
+
+def test_what_to_do_about_conflicts_is_one_of_two() -> None:
+    rig = Rig()
+    with pytest.raises(ValueError, match="on_conflict must be"):
+        Source("traffic", rig.log, "a", on_conflict="ignore")

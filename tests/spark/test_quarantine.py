@@ -1,0 +1,541 @@
+"""Every kind of shard with a bug in it, hosted without Spark: exactly the entry at fault is put into quarantine, its
+items are not known until they are confirmed, and every replay says the same.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from hosted_shard import HostedShard, Stopped
+from rig import Rig, key
+from test_network_shard import VALUES, Desk
+from test_pair_shard import TOLD, PairShop, Teller
+from test_polled_shard import KNOWN, QUOTES, QUOTES_TEXT, TOTAL, Exchange, known
+from test_table_shard import AREA, CHEAP, Shop
+
+from tolerant.kernels.versions import version
+from tolerant.spark import cache
+from tolerant.spark.careful import Careful, EntryFailed, Suspect, rows_at_fault
+from tolerant.spark.intake import ACK, GONE
+from tolerant.spark.kinds import pair_queries
+from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.spark.kinds.engine import Engine
+from tolerant.spark.kinds.networked import NetworkShard
+from tolerant.spark.kinds.polled import PolledShard
+from tolerant.spark.kinds.shard import RowsShard
+from tolerant.spark.naming import named_rows
+from tolerant.spark.recovery import MOST, Recovery, suspected
+from tolerant.spark.splitter import Split
+from tolerant.sql import parse
+from tolerant.testing.simulation import _function_of_the_log
+from tolerant.transport import Fence, Fenced, MemoryLog
+from tolerant.transport.log import Entry, is_compacted
+from tolerant.transport.pulls import Pull, pulls_batch
+from tolerant.transport.quarantine import (
+    NamedRow,
+    Quarantined,
+    WaitingRow,
+    as_marked,
+    bodies,
+    marked,
+    quarantined,
+    read_marked,
+    record,
+)
+from tolerant.transport.rows import clock_batch, pack, updates_batch
+
+SUM = "CREATE QUERY total AS SELECT SUM(rate) FROM traffic WITHIN 4"
+SHARDED = (
+    "CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind) WITH (shards = 2, shard = host)"
+)
+EACH = "CREATE QUERY each AS SELECT host, SUM(rate) FROM traffic GROUP BY host WITHIN 4"
+
+
+@pytest.fixture(autouse=True)
+def _teller(monkeypatch):
+    monkeypatch.setitem(pair_queries.MAKERS, type(TOLD.select), Teller)
+
+
+@pytest.fixture(autouse=True)
+def _no_memory():
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def broken(monkeypatch, owner, name, is_poison):
+    """Let a method raise when its arguments are poison."""
+    whole = getattr(owner, name)
+
+    def method(self, *arguments, **options):
+        if is_poison(self, *arguments):
+            raise ZeroDivisionError("a bug")
+        return whole(self, *arguments, **options)
+
+    monkeypatch.setattr(owner, name, method)
+
+
+def replay(log, pipeline, topics, factory, cut, until):
+    """What a pipeline says that reads the log from its beginning, in batches of so many entries."""
+    entries = [entry for entry in log.read(topics) if entry.position <= until]
+    entries = marked(entries, bodies(log, pipeline))
+    shard, outputs = factory(0), []
+    for start in range(0, len(entries), cut):
+        outputs += shard.apply(entries[start : start + cut])[0]
+    return shard, outputs
+
+
+def comparable(outputs):
+    """What must come out the same however the log is cut, without the plans of networks."""
+    return _function_of_the_log([output for output in outputs if output.topic != "grants.prices"])
+
+
+def check_replays(log, pipeline, topics, factory, host, until):
+    """Once from scratch, cut differently, and once from a checkpoint, it comes to the same."""
+    said = comparable(host.outputs)
+    whole, outputs = replay(log, pipeline, topics, factory, 10_000, until)
+    assert comparable(outputs) == said
+    other, outputs = replay(log, pipeline, topics, factory, 3, until)
+    assert comparable(outputs) == said
+    again, _ = replay(log, pipeline, topics, factory, 3, until)
+    assert again.snapshot() == other.snapshot()
+    restored = factory(0)
+    restored.restore(other.snapshot(), [])
+    assert restored.snapshot() == other.snapshot()
+    assert host.core().believed(key("a")) == whole.believed(key("a")) if isinstance(whole, BoundedShard) else True
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+TOPICS = ["queries", "updates.traffic"]
+
+
+def hosted_rig(tmp_path, *queries, stream=None, split=False):
+    rig = Rig(*queries, **({"stream": stream} if stream else {}))
+
+    def factory(shard):
+        return BoundedShard(rig.stream, shard, 1, "checkpoint")
+
+    rig.shard = HostedShard(rig.log, "traffic", factory, tmp_path, Split(rig.stream) if split else None)
+    rig.start("one")
+    return rig, factory
+
+
+def walk(rig, ticks, **more):
+    """Two items that move a little at each tick, and others that are set once; the truth of their sum by time."""
+    truth = {}
+    for tick in range(ticks):
+        values = {"a": float(tick % 7), "b": 10.0 - tick % 3} | (more if tick == 0 else {})
+        rig.set("one", **values)
+        truth[rig.now] = values["a"] + values["b"] + sum(more.values())
+        rig.tick()
+    return truth
+
+
+def check_settled(answers, truth, least=1):
+    """Settled answers hold the truth, and there are some. Rows of one moment are stamped a microsecond apart."""
+    checked = 0
+    for answer in answers:
+        known = [[value for at, value in truth.items() if at <= answer.at - before][-1:] for before in (0, 10)]
+        if answer.settled and all(known):
+            checked += 1
+            assert any(answer.low - 1e-9 <= value <= answer.high + 1e-9 for (value,) in known)
+    assert checked >= least
+
+
+def has(name, value):
+    """Whether rows that an engine applies have this value of this item, other than to confirm a grant."""
+
+    def is_poison(engine, rows):
+        names = engine.coordinator.item_names()
+        found = rows[(rows["item"] >= 0) & (rows["value"] == value) & (rows["kind"] != ACK)]
+        return any(names[item] == key(name) for item in found["item"])
+
+    return is_poison
+
+
+def brings_more_than(limit):
+    def is_poison(shard, arrived, partition):
+        return bool((arrived.rows["kind"] != ACK)[arrived.rows["value"] > limit].any())
+
+    return is_poison
+
+
+def test_a_row_that_breaks_the_core_is_dropped_alone(tmp_path, monkeypatch):
+    """The bug strikes when the row's time has come, at a clock row: no other row is lost with it."""
+    rig, factory = hosted_rig(tmp_path, SUM)
+    broken(monkeypatch, Engine, "_plain", has("bad", 100.0))
+    truth = walk(rig, 15)
+    truth |= walk(rig, 10, bad=100.0)
+    (skipped,) = quarantined(rig.log, "traffic")
+    assert [decision.what for decision in rig.shard.decisions] == ["retry", "retry", "quarantine"]
+    assert [row.kind for row in skipped.rows] == ["clock"]
+    assert [row.key for row in skipped.waiting] == [key("bad")]
+    letters = rig.rows("dead.traffic")
+    assert [row["key"] for row in letters] == ["", key("bad")]
+    assert all(row["reason"].startswith("quarantined: entry ") for row in letters)
+    rig.tick(15)
+    assert rig.answers("total")[-1].settled  # the item was told to exist, and has confirmed its grant
+    check_settled(rig.answers("total"), truth, 2)
+    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+
+
+def test_items_of_a_skipped_entry_are_unknown_until_they_are_confirmed(tmp_path, monkeypatch):
+    rig, factory = hosted_rig(tmp_path, SUM)
+    truth = walk(rig, 25)
+    assert rig.answers("total")[-1].settled
+    broken(monkeypatch, BoundedShard, "_rows", brings_more_than(60.0))
+    rig.set("one", a=77.0)
+    position, moment = rig.log.end(), rig.now
+    truth[rig.now] = truth[max(truth)] - float(24 % 7) + 77.0
+    rig.tick()
+    assert rig.shard.skipped == [position]
+    (skipped,) = quarantined(rig.log, "traffic")
+    assert [(row.kind, row.key) for row in skipped.rows] == [("update", key("a"))]
+    assert not any(answer.settled for answer in rig.answers("total") if answer.at >= moment)
+    rig.tick(30)  # the width is granted again, and its confirmation tells the value
+    assert rig.answers("total")[-1].settled
+    check_settled(rig.answers("total"), truth, 2)
+    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+
+
+def test_of_an_entry_that_nobody_can_decode_every_item_may_be(tmp_path, monkeypatch):
+    rig, factory = hosted_rig(tmp_path, SUM)
+    walk(rig, 25)
+    broken(monkeypatch, BoundedShard, "_rows", lambda shard, arrived, partition: bool(arrived.dead))
+    rig.log.append_packed([("updates.traffic", b"nobody can read this")])
+    moment = rig.now
+    rig.tick()
+    (skipped,) = quarantined(rig.log, "traffic")
+    assert skipped.rows is None
+    assert not any(answer.settled for answer in rig.answers("total") if answer.at >= moment)
+    rig.tick(30)
+    assert rig.answers("total")[-1].settled
+    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+
+
+def test_an_item_whose_departure_is_skipped_may_or_may_not_exist(tmp_path, monkeypatch):
+    rig, factory = hosted_rig(tmp_path, SUM.replace("SUM", "COUNT"))
+    walk(rig, 15)
+    assert rig.answers("total")[-1].settled
+    broken(monkeypatch, BoundedShard, "_rows", lambda shard, arrived, partition: GONE in arrived.rows["kind"])
+    moment = rig.now
+    source = rig.sources["one"]
+    source.remove(int(source.register([key("b")])[0]), rig.now)
+    rig.flush("one")
+    rig.tick(20)
+    assert len(rig.shard.skipped) == 1
+    assert not any(answer.settled for answer in rig.answers("total") if answer.at >= moment)
+    rig.set("one", b=3.0)
+    rig.tick(20)
+    assert rig.answers("total")[-1].settled
+    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+
+
+def test_a_query_that_cannot_be_opened_is_dropped_alone(tmp_path, monkeypatch):
+    rig, factory = hosted_rig(tmp_path, SUM)
+    walk(rig, 15)
+    broken(monkeypatch, Engine, "open", lambda engine, selects, at: "poison" in selects)
+    rig.say(SUM.replace("total", "poison"))
+    rig.say(SUM.replace("total", "fine"))
+    walk(rig, 20)
+    (skipped,) = quarantined(rig.log, "traffic")
+    assert [row.key for row in skipped.waiting] == ["poison"]
+    assert rig.answers("fine")[-1].settled
+    assert not rig.answers("poison")
+    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+
+
+def test_a_query_that_cannot_be_altered_answers_no_more(tmp_path, monkeypatch):
+    """Those who read the statements take the new tolerance for granted: the old one must not be called settled."""
+    rig, factory = hosted_rig(tmp_path, SUM)
+    walk(rig, 20)
+    broken(monkeypatch, Engine, "alter", lambda engine, name, select, at: True)
+    rig.say("ALTER QUERY total WITHIN 1")
+    moment = rig.now
+    walk(rig, 10)
+    assert len(rig.shard.skipped) == 1
+    assert not [answer for answer in rig.answers("total") if answer.at > moment]
+    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+
+
+def test_shards_and_splitter_skip_the_same(tmp_path, monkeypatch):
+    rig, _ = hosted_rig(tmp_path, EACH, stream=SHARDED, split=True)
+    walk(rig, 15)
+    broken(monkeypatch, Engine, "_plain", has("b", 55.0))
+    rig.set("one", b=55.0)
+    truth = {rig.now: 55.0}
+    rig.tick(30)
+    assert len(rig.shard.skipped) == 1
+    assert rig.answers("each", "b")[-1].settled
+    check_settled([one for one in rig.answers("each", "b") if one.at >= min(truth)], truth)
+    before = rig.shard.skipped
+    broken(monkeypatch, Split, "parts", lambda split, topic, payload: b"poison" in payload)
+    rig.start("poison")
+    rig.set("poison", c=1.0)
+    rig.tick()
+    (position,) = set(rig.shard.skipped) - set(before)
+    assert rig.shard.decisions[-1].suspect.position == position
+    rig.sources.pop("poison")
+    rig.set("one", b=20.0)
+    rig.tick(20)
+    assert rig.answers("each", "b")[-1].settled
+
+
+def test_a_failure_that_comes_once_leaves_no_trace(tmp_path, monkeypatch):
+    rig, factory = hosted_rig(tmp_path, SUM)
+    walk(rig, 10)
+    strikes = iter([True])
+    broken(monkeypatch, BoundedShard, "_rows", lambda shard, arrived, partition: next(strikes, False))
+    walk(rig, 10)
+    assert [decision.what for decision in rig.shard.decisions] == ["retry"]
+    assert rig.shard.skipped == []
+    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+
+
+def test_a_pipeline_that_fails_at_everything_stops(tmp_path, monkeypatch):
+    rig, _ = hosted_rig(tmp_path, SUM)
+    broken(monkeypatch, BoundedShard, "_rows", lambda shard, arrived, partition: True)
+    with pytest.raises(Stopped, match=rf"a bug at entry \d+ .*; {MOST} entries have been put into quarantine"):
+        walk(rig, MOST + 5)
+    assert len(rig.shard.skipped) == MOST
+
+
+def test_an_entry_that_cannot_even_be_skipped_stops_the_pipeline(tmp_path, monkeypatch):
+    rig, _ = hosted_rig(tmp_path, SUM)
+    walk(rig, 3)
+    broken(monkeypatch, BoundedShard, "_rows", brings_more_than(60.0))
+    broken(monkeypatch, BoundedShard, "_skip", lambda shard, skipped: True)
+    rig.set("one", a=77.0)
+    with pytest.raises(Stopped, match="in quarantine already"):
+        rig.tick()
+
+
+# -- the other kinds of shard -----------------------------------------------------------------------------------------
+
+
+def test_polled_streams(tmp_path, monkeypatch):
+    broken(monkeypatch, PolledShard, "_learn", lambda shard, pull: pull.value == 13.0)
+    exchange = Exchange(QUOTES_TEXT, TOTAL)
+
+    def factory(shard):
+        return PolledShard(QUOTES.stream, shard)
+
+    exchange.shard = HostedShard(exchange.log, "quotes", factory, tmp_path)
+    known(exchange)
+    assert exchange.answer("total").settled
+    exchange.pull("A", 1.0)
+    exchange.pull("B", 13.0)
+    exchange.tick()
+    assert len(exchange.shard.skipped) == 1
+    assert not exchange.answer("total").settled
+    for _ in range(KNOWN):  # it is learned again
+        for item, value in (("A", 1.0), ("B", 5.0), ("C", 1.0)):
+            exchange.pull(item, value)
+        exchange.tick()
+    answer = exchange.answer("total")
+    assert answer.settled
+    assert answer.value == 7.0
+    topics = ["queries", "updates.quotes", "pulls.quotes"]
+    check_replays(exchange.log, "quotes", topics, factory, exchange.shard, exchange.position)
+
+
+def test_networks(tmp_path, monkeypatch):
+    broken(monkeypatch, NetworkShard, "_tell", lambda shard, row: row.value == 13.0)
+    desk = Desk()
+
+    def factory(shard):
+        return NetworkShard(desk.stream, shard, "checkpoint")
+
+    desk.shard = HostedShard(desk.log, "prices", factory, tmp_path)
+    desk.alive()
+    desk.tick()
+    desk.serve(VALUES)
+    desk.tick()
+    assert desk.answer().settled
+    aggregator, slot, number, *_ = desk.wanted()[0]
+    desk.say(aggregator, json.dumps(["total", "", slot], separators=(",", ":")), 13.0, "update", number)
+    desk.tick()
+    assert len(desk.shard.skipped) == 1
+    assert not desk.answer().settled
+    for _ in range(3):  # by now another plan may be on its way
+        desk.serve(VALUES)
+        desk.tick()
+    assert desk.answer().settled
+    topics = ["queries", "updates.prices", "reports.prices"]
+    check_replays(desk.log, "prices", topics, factory, desk.shard, desk.position)
+
+
+def test_tables(tmp_path, monkeypatch):
+    broken(monkeypatch, RowsShard, "_apply", lambda shard, found: any("3" in one.keys for one in found))
+    shop = Shop(AREA, CHEAP)
+    shop.shard = HostedShard(shop.log, "stock", lambda shard: shop.born(), tmp_path)
+    shop.subscribe(parse("SUBSCRIBE area(0, 100)"))
+    shop.tick()
+    for number in range(6):
+        shop.table.insert(id=number, name="n", x=float(number), y=1)
+        shop.now += 1
+    shop.tick()
+    (skipped,) = quarantined(shop.log, "stock")
+    assert [row.key for row in skipped.waiting] == ["3"]
+    shop.tick()
+    assert {row["key"] for row in shop.rows("rows.stock")} == {"0", "1", "2", "4", "5"}
+    topics = ["queries", "changes.stock", "subscriptions.stock"]
+    check_replays(shop.log, "stock", topics, lambda shard: shop.born(), shop.shard, shop.position)
+
+
+def test_subscriptions_that_break_a_query_are_skipped(tmp_path, monkeypatch):
+    broken(monkeypatch, RowsShard, "_subscribe", lambda shard, payload: b"poison" in payload)
+    shop = Shop(AREA, CHEAP)
+    shop.shard = HostedShard(shop.log, "stock", lambda shard: shop.born(), tmp_path)
+    shop.log.append_packed([("subscriptions.stock", b"poison")])
+    shop.table.insert(id=1, name="n", x=1.0, y=1)
+    shop.tick()
+    shop.tick()
+    assert len(shop.shard.skipped) == 1
+    assert [row["key"] for row in shop.rows("rows.stock")] == ["1"]
+
+
+def test_pairs_of_tables(tmp_path, monkeypatch):
+    broken(monkeypatch, RowsShard, "_apply", lambda shard, found: any("3" in one.keys for one in found))
+    shop = PairShop(TOLD)
+    shop.shard = HostedShard(shop.log, shop.pair.name, lambda shard: shop.born(), tmp_path)
+    shop.tick()
+    for number in range(5):
+        shop.tables["orders"].insert(id=number, part="p", a=1.0)
+        shop.tables["lines"].insert(id=number + 10, part="p", c=1.0)
+        shop.now += 1
+    shop.tick()
+    assert len(shop.shard.skipped) == 1
+    shop.tick()
+    assert "orders/3" not in {row["key"] for row in shop.rows(f"rows.{shop.pair.name}")}
+    assert len(shop.rows(f"rows.{shop.pair.name}")) == 9
+    check_replays(shop.log, shop.pair.name, shop.topics, lambda shard: shop.born(), shop.shard, shop.position)
+
+
+# -- the record, and who finds the entry ------------------------------------------------------------------------------
+
+
+def test_a_record_belongs_to_one_pipeline_and_needs_its_epoch():
+    log = MemoryLog()
+    fence = Fence("pipeline/traffic", log.next_epoch("pipeline/traffic"))
+    position = log.append("queries", clock_batch(1))
+    skipped = Quarantined("queries", position, "a bug", 5, (NamedRow("clock", "", "c", 3),), None, bytes(10_000))
+    record(log, "traffic", skipped, fence)
+    record(log, "traffic", skipped, fence)
+    assert [(one.position, one.rows, len(one.excerpt)) for one in quarantined(log, "traffic")] == [
+        (position, skipped.rows, 4096)
+    ]
+    assert quarantined(log, "other") == []
+    assert is_compacted("quarantine.traffic")
+    log.next_epoch("pipeline/traffic")
+    with pytest.raises(Fenced):
+        record(log, "traffic", Quarantined("queries", position + 1, "", 0, None), fence)
+    assert len(quarantined(log, "traffic")) == 1
+
+
+def test_marked_entries_carry_their_record():
+    entries = [Entry("updates.s", 0, position, b"x") for position in (1, 2)]
+    skipped = Quarantined("updates.s", 2, "a bug", 5, (NamedRow("update", "k", "s", 9),), (WaitingRow("k", "s", 9),))
+    again = as_marked(skipped, entries[1])
+    assert read_marked(again) == skipped
+    assert marked(entries, {2: again.payload}) == [entries[0], again]
+    assert marked(entries, {}) == entries
+
+
+def test_rows_are_named_by_another_process():
+    number = version(2, 1)
+    batch = updates_batch(kind="hello", keys=["k"], at=[1], source="s", sequence=[number], through=1, value=[1.0])
+    assert named_rows(pack(batch)) == (NamedRow("hello", "k", "s", number),)
+    pull = pulls_batch([Pull("i", 1, 1, "value", 2.0, "", "p")])
+    assert named_rows(pack(pull)) == (NamedRow("value", "i", "p", 0),)
+    assert named_rows(b"nobody can read this") is None
+
+
+CHILD = """
+import os, signal, sys
+from tolerant.spark.careful import Careful
+from tolerant.transport.log import Entry
+entries = [Entry("updates.s", 0, position, b"") for position in range(1, 5)]
+Careful(sys.argv[1], 4).each(entries, lambda e: os.kill(os.getpid(), signal.SIGSEGV) if e.position == 3 else [])
+"""
+
+
+def test_a_worker_that_dies_names_its_entry(tmp_path):
+    file = str(tmp_path / "applying")
+    died = subprocess.run([sys.executable, "-c", CHILD, file], env=os.environ, check=False)
+    assert died.returncode == -signal.SIGSEGV
+    careful = Careful(file, 4)
+    assert careful.suspect() == Suspect("updates.s", 3)
+    with pytest.raises(InterruptedError):  # another shard must not write over it
+        careful.each([Entry("updates.s", 0, 1, b"")], lambda entry: [])
+    assert careful.suspect() == Suspect("updates.s", 3)
+    careful.clear()
+    assert careful.each([Entry("updates.s", 0, 1, b"")], lambda entry: [entry.position]) == [1]
+    assert careful.suspect() is None
+
+
+def test_an_exception_names_its_entry_in_the_file_and_in_the_text(tmp_path):
+    careful = Careful(str(tmp_path / "applying"), 4)
+    with pytest.raises(EntryFailed) as failed:
+        careful.each([Entry("updates.s", 0, 3, b"")], lambda entry: 1 / 0, lambda number: (WaitingRow("k", "s", 1),))
+    text = f"Traceback (most recent call last):\ntolerant.spark.careful.EntryFailed: {failed.value}"
+    assert suspected(text, None) == Suspect("updates.s", 3, "ZeroDivisionError: division by zero")
+    assert suspected(text, careful.suspect()).waiting == (WaitingRow("k", "s", 1),)
+
+
+def test_a_note_of_a_worker_that_was_stopped_is_not_believed():
+    """Two shards: one raised outside of any entry, and the other was stopped in the middle of one."""
+    text = "Traceback (most recent call last):\nOSError: no space left on device"
+    assert suspected(text, Suspect("updates.s", 3)) is None
+    assert suspected("Python worker exited unexpectedly (crashed)", Suspect("updates.s", 3)).position == 3
+
+
+@pytest.mark.parametrize("kind", ["Fenced", "StateError", "Deleted", "LogError"])
+def test_some_failures_are_final(kind):
+    text = f"Traceback (most recent call last):\nx.{kind}: for good"
+    assert Recovery().decide(text, None, True, [], 0).what == "stop"
+
+
+def test_a_failure_that_names_no_entry_twice_is_final():
+    recovery = Recovery()
+    assert recovery.decide("a", None, True, [], 0).what == "retry"
+    assert recovery.decide("a", None, False, [], 0).what == "stop"
+    recovery = Recovery()
+    assert recovery.decide("a", None, True, [], 0).what == "retry"
+    assert recovery.decide("a", None, True, [], 0).what == "retry"  # it had gone on in between
+    assert [recovery.decide("a", None, True, [], 0).what for _ in range(40)][-1] == "stop"
+
+
+def test_a_worker_that_starts_too_slowly_says_nothing_of_the_batch():
+    recovery, slow = Recovery(), "Python worker failed to connect back."
+    assert recovery.decide("a", None, True, [], 0).what == "retry"
+    assert recovery.decide(slow, None, False, [], 0).what == "retry"
+    assert recovery.decide("a", Suspect("t", 3, "x"), False, [], 0).what == "retry"
+    assert recovery.decide(slow, None, False, [], 0).what == "retry"
+    assert recovery.decide("a", Suspect("t", 3, "x"), False, [], 0).what == "quarantine"
+    assert [recovery.decide(slow, None, False, [], 0).what for _ in range(6)][-1] == "stop"  # not for ever
+
+
+def test_two_entries_that_fail_in_turn_are_both_found():
+    recovery = Recovery()
+    recovery.decide("a", None, True, [], 0)
+    first, second = Suspect("t", 3, "x"), Suspect("t", 5, "y")
+    assert [recovery.decide("a", one, False, [], 0).what for one in (first, second, first)] == [
+        "retry", "retry", "quarantine",
+    ]  # fmt: skip
+
+
+def test_rows_at_fault_are_none_where_the_entry_itself_is():
+    class Stubborn(BoundedShard):
+        def take(self, batch):
+            if any(entry.topic == "updates.traffic" for entry in batch):
+                raise ZeroDivisionError
+            return []
+
+    rig = Rig()
+    entry = Entry("updates.traffic", 0, 1, pack(clock_batch(1)))
+    assert rows_at_fault(entry, lambda: Stubborn(rig.stream, 0, 1, "c")) is None

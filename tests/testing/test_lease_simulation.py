@@ -1,0 +1,48 @@
+"""The audit of dead sources: it catches ends that trust them too far, and ends that never settle for caution."""
+
+import inspect
+
+import broken_leases
+import pytest
+
+from tolerant.edge.core import SourceCore
+from tolerant.testing import simulate_faults
+from tolerant.testing.bold import BoldShard, BoldSource
+from tolerant.testing.simulation import _POLICIES
+from tolerant.testing.truth import ItemTruth
+
+CAUGHT_WITHIN = 60
+
+MISTAKES = [
+    mistake
+    for _, mistake in inspect.getmembers(broken_leases, inspect.isclass)
+    if mistake.__module__ == "broken_leases"
+]
+
+
+def simulate(seed, mistake):
+    of_source = issubclass(mistake, SourceCore)
+    bold = mistake.policy == "predictive"
+    return simulate_faults(
+        seed,
+        shard_factory=BoldShard if of_source else mistake,
+        source_factory=mistake if of_source else BoldSource if bold else SourceCore,
+        faults=mistake.weather,
+    )
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
+def test_a_mistake_about_the_dead_is_caught(mistake):
+    seeds = [seed for seed in range(8 * CAUGHT_WITHIN) if _POLICIES[seed % len(_POLICIES)] == mistake.policy]
+    assert any(not simulate(seed, mistake).ok for seed in seeds[:CAUGHT_WITHIN])
+
+
+def test_a_dead_item_is_what_it_was_when_its_source_was_last_heard():
+    truth = ItemTruth()
+    truth.values.set(10, 1.0)
+    truth.values.set(20, 2.0)
+    truth.die(15)
+    assert [truth.known_until(moment) for moment in (12, 15, 16, 99)] == [12, 15, 15, 15]
+    truth.revive(40)
+    assert [truth.known_until(moment) for moment in (30, 40, 41)] == [15, 40, 41]
+    assert truth.values.at(truth.known_until(30)) == 1.0

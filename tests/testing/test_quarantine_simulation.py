@@ -1,0 +1,66 @@
+"""Entries at which every shard fails, in the fault simulator: no promise is broken, and replays say the same."""
+
+from dataclasses import replace
+
+import pytest
+
+from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.spark.kinds.skipping import letter
+from tolerant.spark.naming import read_names
+from tolerant.testing import Faults, simulate_faults
+from tolerant.testing.pipelines import SimulatedPipeline
+from tolerant.transport.quarantine import Quarantined, as_marked
+
+POISONED = replace(Faults(), poison=0.02)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_promises_hold_though_entries_are_skipped(seed):
+    report = simulate_faults(seed, faults=POISONED)
+    assert report.ok, report
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1_000, 3_000))
+def test_promises_hold_though_entries_are_skipped_in_many_histories(seed):
+    report = simulate_faults(seed, faults=POISONED)
+    assert report.ok, report
+
+
+def test_entries_are_skipped_at_all():
+    histories = [text for seed in range(8) for _, text in simulate_faults(seed, faults=POISONED).history]
+    assert sum("into quarantine" in text for text in histories) >= 3
+
+
+class Careless(BoundedShard):
+    """Skips entries without a thought for their items."""
+
+    def _skip(self, skipped):
+        self._engine.dead.append(letter(skipped))
+
+
+def is_caught(**options):
+    """Whether a violation is found within some histories; those with other shards or sources of their own left out."""
+    return any(not simulate_faults(seed, faults=POISONED, **options).ok for seed in range(8, 160, 4))
+
+
+def test_widths_that_stay_known_are_caught():
+    assert is_caught(shard_factory=Careless)
+
+
+def test_skipping_without_a_record_is_caught(monkeypatch):
+    """The state goes on without the entry, and a replay applies it."""
+    plan = SimulatedPipeline._plan
+
+    def remember(self, entry):
+        skipped = Quarantined(entry.topic, entry.position, "poison", 0, tuple(read_names(entry.payload)))
+        vars(self).setdefault("secret", {})[entry.position] = as_marked(skipped, entry)
+        self._shard = self._restored()
+
+    def planned(self, whole):
+        secret = vars(self).get("secret", {})
+        return [secret.get(entry.position, entry) for entry in plan(self, whole)]
+
+    monkeypatch.setattr(SimulatedPipeline, "_quarantine", remember)
+    monkeypatch.setattr(SimulatedPipeline, "_plan", planned)
+    assert is_caught(shard_factory=BoundedShard)
