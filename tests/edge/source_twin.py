@@ -71,11 +71,10 @@ class Twin:
             self._enforce(at)
 
     def advance(self, now: int) -> None:
-        if self.clock is not None and now <= self.clock:
-            return
-        self._reach(now)
-        if self.items and now - self.said >= self.options.lease // 3:
-            self._say("beat", "", now, 0.0, 0)
+        if self.clock is None or now > self.clock:
+            self._reach(now)
+        if self.items and self.clock > self.through and self.clock - self.said >= self.options.lease // 3:
+            self._say("beat", "", self.clock, 0.0, 0)
 
     def _hello(self, key: str, value: float, at: int) -> None:
         item = self.items[key] = Item(value, value)
@@ -127,10 +126,22 @@ class Twin:
 
     def drain(self) -> list[tuple[str, str, int, float, int]]:
         """Rows without their numbers, in the canonical order of `canonical`."""
+        if not self.rows and self._shrunk_unsaid():
+            self._say("beat", "", self.clock, 0.0, 0)
         rows, self.rows = self.rows, []
         if rows:
             self.through = self.clock if self.clock is not None else -1
         return canonical([(kind, key, at, value, grant) for kind, key, at, _, value, grant in rows])
+
+    def _shrunk_unsaid(self) -> bool:
+        """Whether a width has shrunk at a boundary after the last row, which the pipeline cannot know of the living."""
+        if (
+            self.clock is None
+            or self.through > boundaries_passed(self.clock, self.options.boundary) * self.options.boundary
+        ):
+            return False
+        widths = [(item.grant, item.width(self.clock, self.options.boundary)) for item in self.items.values()]
+        return any(grant and grant.shrink > 0 and 0 < width < float("inf") for grant, width in widths)
 
     def first_sequence(self) -> int:
         return version(self.epoch, 1)

@@ -188,6 +188,17 @@ def test_it_beats_when_nothing_was_sent_for_a_third_of_the_lease_and_only_then()
     assert rows(core) == [("beat", "", 40, 0.0, 0)]
 
 
+def test_a_heartbeat_is_sent_although_values_within_their_filters_come_at_the_same_moment():
+    core = make_core()
+    offer(core, 10, a=1.0)
+    core.grant([wide("a", 4.0, since=500)], 11)
+    core.drain()
+    for moment in range(20, 81, 10):
+        offer(core, moment, a=1.0)
+        core.advance(moment)
+    assert [row[:3] for row in rows(core)] == [("beat", "", 40), ("beat", "", 70)]
+
+
 def test_a_removed_item_is_gone_and_can_come_back():
     core = make_core()
     offer(core, 1, a=1.0)

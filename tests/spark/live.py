@@ -41,9 +41,9 @@ class Live:
         command = [sys.executable, "-m", "tolerant", *arguments, "--log", self.uri]
         return subprocess.run(command, capture_output=True, text=True, timeout=self.patience, check=False)
 
-    def run(self, checkpoint: str = "checkpoint") -> subprocess.Popen[bytes]:
+    def run(self, *options: str, checkpoint: str = "checkpoint") -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tolerant", "run", str(self.file), "--log", self.uri]
-        command += ["--checkpoint", str(self.folder / checkpoint)]
+        command += ["--checkpoint", str(self.folder / checkpoint), *options]
         with open(self.folder / f"run-{len(self.runs)}.txt", "wb") as output:
             self.runs.append(subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True))
         return self.runs[-1]

@@ -72,8 +72,8 @@ def test_a_life(live: Live) -> None:
 
     # A second run takes over from the first.
     first = live.runs[-1]
-    live.run()
-    assert first.wait(60) == 1
+    live.run("--take-over")
+    assert first.wait(live.patience) == 1
     assert "newer epoch" in (live.folder / "run-0.txt").read_text()
     live.wait_settled("level")
 

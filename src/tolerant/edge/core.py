@@ -164,11 +164,11 @@ class SourceCore:
         """Let time pass: boundaries, grants whose time has come, and a beat when nothing was sent for a third of the
         lease.
         """
-        if now <= self.clock:
-            return
-        self._reach(now)
-        self._judge(now)
-        if self._count and now - self._said >= self._beat_after:
+        if now > self.clock:
+            self._reach(now)
+            self._judge(now)
+        # Also where values of this very moment have moved the clock already: they may all be within their filters.
+        if self._count and self.clock > self._through and self.clock - self._said >= self._beat_after:
             self._beat()
 
     def _beat(self) -> None:

@@ -150,7 +150,7 @@ class NetworkWorld:
         for item in self.items:
             if self.rng.random() < 0.7:
                 self.values[item] += self.rng.gauss(0, self.steps[item])
-        for name in set(self.owner.values()):
+        for name in sorted(set(self.owner.values())):
             source = self.sources.get(name)
             if source is None:
                 source = self.sources[name] = Source("prices", self.log, name, clock=lambda: self.now)
@@ -243,9 +243,7 @@ class NetworkWorld:
         wrong = []
         for instance, query in self.shard.planner.queries.items():
             name = instance.partition("\x00")[0]
-            answers = self.answers(name)
-            ends = [answer.at for answer in answers[1:]] + [self.shard.horizon or 0]
-            for answer, end in zip(answers, ends, strict=True):
+            for answer, end in self._spans(name):
                 wrong += [(answer, t) for t in self._wrong(name, answer, query.within, end)]
         return wrong
 
@@ -265,6 +263,16 @@ class NetworkWorld:
         return found
 
     def settled(self) -> float:
-        """The share of answers that were settled."""
-        listed = [a for q in self.shard.planner.queries for a in self.answers(q.partition("\x00")[0])]
-        return sum(answer.settled for answer in listed) / len(listed) if listed else 0.0
+        """The share of the time, from each query's first answer on, for which its answer was settled."""
+        settled = total = 0
+        for instance in self.shard.planner.queries:
+            for answer, end in self._spans(instance.partition("\x00")[0]):
+                total += end - answer.at
+                settled += (end - answer.at) * answer.settled
+        return settled / total if total else 0.0
+
+    def _spans(self, query: str) -> list[tuple[Answer, int]]:
+        """Every answer of a query, with the time up to which it held: that of the next one, or of the watermark."""
+        answers = self.answers(query)
+        ends = [answer.at for answer in answers[1:]] + [self.shard.horizon or 0]
+        return list(zip(answers, ends, strict=True)) if answers else []
