@@ -6,10 +6,10 @@ TESTS ?= tests src
 PYTEST := MPLBACKEND=Agg $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check bench soak clean
+.PHONY: help venv demo test test-fast coverage check bench soak jar clean
 
 help: ## say what there is
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 .venv/.installed: pyproject.toml constraints.txt tools/venv.sh
 	@PYTHON="$(PYTHON)" tools/venv.sh
@@ -22,11 +22,18 @@ demo: venv ## all of it on generated traffic, about a minute
 test: venv ## every test but the long ones
 	@$(PYTEST) -m "not soak" $(TESTS)
 
-check: venv ## lint, format, types, layers
+test-fast: venv ## the tests that start no Spark session
+	@$(PYTEST) -m "not spark and not soak" $(TESTS)
+
+coverage: venv ## which lines the fast tests run; a page in out/coverage
+	@$(PYTEST) -m "not spark and not soak" --cov=tolerant --cov-report=term:skip-covered --cov-report=html:out/coverage tests
+
+check: venv ## lint, format, types, layers, words
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python tools/wording.py
 
 bench: venv ## every benchmark, in its quick form; figures in out/
 	@$(BIN)/python benchmarks/all.py --quick
@@ -34,6 +41,9 @@ bench: venv ## every benchmark, in its quick form; figures in out/
 soak: venv ## the long tests: 20,000 seeds, 20 kills, an hour of events
 	@$(PYTEST) --timeout 14400 -m soak tests
 	@$(BIN)/python benchmarks/state_growth.py
+
+jar: venv ## build the Java helper again (needs a JDK)
+	@tools/jar.sh
 
 clean: ## take away everything that was made
 	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

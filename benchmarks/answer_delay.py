@@ -1,8 +1,8 @@
-"""How old an answer is when it is published, at 10,000 updates a second: wall time of publication − the answer's `at`.
+"""Age of an answer when it is published, at 10,000 updates per second: wall time of publication − the answer's `at`.
 
 `tolerant run` and one source are processes of their own; 5,000 items, 50 queries of 100 items and one over all. Values
 jump, so that all are sent. The latency allowance λ (500 ms) is part of the delay. An answer counts as published when
-another process has read it from the log. The bar, p99 ≤ 3 s, is for an idle machine of two cores.
+another process has read it from the log. The target, p99 ≤ 3 s, is for an idle machine of two cores.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from side_by_side import Figure, arguments, report
-from tolerant.client import missing, read, send
+from tolerant.client import StatementClient
 from tolerant.edge import Source
 from tolerant.transport import Log, open_log, rows
 
@@ -55,8 +55,7 @@ def measure(folder: Path, settle: float, seconds: float) -> tuple[list[float], i
     try:
         feeder.start()
         wait_for(lambda: log.latest("status.items", "summary/0") is not None, run)
-        for statement in missing(log, read(log, queries())):
-            send(log, statement)
+        StatementClient(log).register(queries())
         wait_for(lambda: bool(log.read("current.all")), run)
         time.sleep(settle)
         return watch(log, seconds)

@@ -20,7 +20,7 @@ import numpy as np
 from side_by_side import Figure, arguments, report
 from tolerant.spark.hosting import Hosted, Output
 from tolerant.spark.kinds import BoundedFactory
-from tolerant.spark.pipeline import start
+from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
 from tolerant.streams import Column, Stream
 from tolerant.transport import SqliteLog, rows
@@ -47,9 +47,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = TimedLog(Path(folder) / "log.db", create=True)
         factory = TimedFactory(BoundedFactory(STREAM, 1, "profile"), Path(folder) / "core.txt")
-        pipeline = start(
-            spark, log, [TOPIC, "queries"], factory, Path(folder) / "checkpoint", "c", name="profile", stream=STREAM
-        )
+        spec = PipelineSpec("profile", [TOPIC, "queries"], factory)
+        pipeline = start(spark, log, spec, Path(folder) / "checkpoint", "c")
         feed(log, items, 0)
         while not log.batches:
             assert pipeline.query.isActive, pipeline.sink.failure
@@ -64,7 +63,7 @@ def main() -> None:
         figures = [Figure("session", up, "s"), Figure("first batch after the process began", first, "s")]
         figures += profile(pipeline.query.recentProgress[5:], log, factory.times()[5:])
     spark.stop()
-    sys.exit(0 if report("batch-profile", {"items": items, "rows a second": items}, figures) else 1)
+    sys.exit(0 if report("batch-profile", {"items": items, "rows per second": items}, figures) else 1)
 
 
 def feed(log: SqliteLog, items: int, number: int) -> None:

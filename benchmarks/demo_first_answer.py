@@ -1,4 +1,4 @@
-"""Seconds from the start of `tolerant demo`, cold, to its first answer; the bar is 30."""
+"""Seconds from the start of `tolerant demo`, cold, to its first answer; the target is 30."""
 
 from __future__ import annotations
 

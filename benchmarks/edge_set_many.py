@@ -1,4 +1,4 @@
-"""Values a second that a source takes while they stay inside their filters; the bar is a million on one core.
+"""Values per second that a source takes while they stay inside their filters; the target is a million on one core.
 
 Side by side with what a user would otherwise write: a dictionary and a comparison for each value.
 """
@@ -16,8 +16,8 @@ from tolerant.kernels.versions import version
 from tolerant.sql import CreateStream, encode
 from tolerant.streams import Column, Stream, sum_key
 from tolerant.transport import MemoryLog
-from tolerant.transport.forms import Sums, forms_body, forms_key
 from tolerant.transport.rows import STATEMENTS, Grant, compacted, grants_batch
+from tolerant.transport.sums import Sums, sums_body, sums_key
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def prepared(keys: list[tuple[str, str]], summed: int = 0) -> MemoryLog:
         y, places, nothing = sum_key(0, first + 1), tuple(range(len(own))), (None,) * len(own)
         told.append(Sums((y,), own, (places,), ((1.0,) * len(own),), (1e9,), nothing, formed=True))
         grants.append(Grant(y, 1e9, 0.0, 1, version(1, 1), False))
-    log.append("forms.traffic", compacted([(forms_key("bench", 0), 1, forms_body(told))]))
+    log.append("sums.traffic", compacted([(sums_key("bench", 0), 1, sums_body(told))]))
     log.append("grants.traffic", grants_batch(grants))
     return log
 

@@ -20,8 +20,8 @@ def main() -> None:
         Figure("a seed", seconds, "s"),
         Figure("1,000 seeds on two cores", 500 * seconds, "s", "≤ 240", 500 * seconds <= 240),
         Figure("violations", violations, "", "0", violations == 0),
-        Figure("rows a seed", sum(one.rows for one in reports) / seeds, ""),
-        Figure("late rows a seed", sum(one.late for one in reports) / seeds, ""),
+        Figure("rows per seed", sum(one.rows for one in reports) / seeds, ""),
+        Figure("late rows per seed", sum(one.late for one in reports) / seeds, ""),
         Figure("settled answers a seed", sum(one.settled_answers for one in reports) / seeds, ""),
         Figure(
             "settled answers",

@@ -1,4 +1,4 @@
-"""Messages and bytes of every policy, against what an engineer would pick today (`specs/1-filters.md` §7).
+"""Messages and bytes of every policy, against what an engineer would pick today (`docs/design/filters.md` §7).
 
 On generated data predictive filters stand against adaptive ones. On recorded traces (`--traces FOLDER`, or the
 environment variable TOLERANT_DATA; left out where there are none) all stand against a fixed deadband per item, at the
@@ -14,14 +14,14 @@ import os
 import numpy as np
 
 from side_by_side import Figure, report
-from tolerant.experiments import filters_fig3, filters_fig4, filters_fig7, filters_fig8
+from tolerant.experiments.adaptive_filters import filters_fig3, filters_fig4, filters_fig7, filters_fig8
 from tolerant.experiments.workloads.hindsight import count_sent
-from tolerant.experiments.workloads.kinds import averages, generated, one_average
 from tolerant.experiments.workloads.recorded import FOLDER
-from tolerant.experiments.workloads.scaled import available, scaled
+from tolerant.experiments.workloads.scaled_traces import available, scaled
+from tolerant.experiments.workloads.trace_kinds import averages, generated, one_average
 from tolerant.filters import Run, simulate
-from tolerant.filters.rows import Rows, Terms, rows_of
-from tolerant.filters.shares import fitted
+from tolerant.filters.constraints import Terms, WidthConstraints, constraints_of
+from tolerant.filters.width_fitting import fitted
 from tolerant.kernels.compiled import compiled
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace, random_walk
@@ -55,9 +55,9 @@ def swinging_door(values: np.ndarray, errors: np.ndarray, warmup: int) -> np.nda
     return kept
 
 
-def rows_for(trace: Trace, queries: list[Aggregate]) -> Rows:
+def rows_for(trace: Trace, queries: list[Aggregate]) -> WidthConstraints:
     place = {item: k for k, item in enumerate(trace.items)}
-    return rows_of(
+    return constraints_of(
         [
             Terms(q.fn, np.array([place[i] for i in q.weights]), np.array(list(q.weights.values()), float), q.within)
             for q in queries
@@ -66,7 +66,7 @@ def rows_for(trace: Trace, queries: list[Aggregate]) -> Rows:
     )
 
 
-def proportional(trace: Trace, rows: Rows) -> np.ndarray:
+def proportional(trace: Trace, rows: WidthConstraints) -> np.ndarray:
     """Deadbands in proportion to each item's r.m.s. change, as wide as the queries allow."""
     steps = np.sqrt((np.diff(trace.filled(), axis=0) ** 2).mean(axis=0))
     widths = np.where(rows.unqueried, 0.0, steps + 1e-12 * steps.max())
@@ -160,7 +160,7 @@ def extremes(seeds: int) -> list[Figure]:
 
 
 def claims(quick: bool) -> list[Figure]:
-    """The seed's claims, from its experiments."""
+    """The claims of [OJW03], from its experiments."""
     figures = []
     for name, figure, delta in (("3", filters_fig3, 3.0), ("4", filters_fig4, 3.0)):
         size = {"ticks": 4000 if quick else 20_000, "warmup": 1000, "seeds": 2 if quick else 4}

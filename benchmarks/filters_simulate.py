@@ -1,4 +1,4 @@
-"""Speed of `filters.simulate` and of a boundary, against what a user would write or pick (`specs/1-filters.md` §7).
+"""Speed of `filters.simulate` and of a period's end, against what a user would write (`docs/design/filters.md` §7).
 
 The baseline of the tick loop is plain NumPy for uniform widths, without an audit; ours checks every promise at every
 tick. The baseline of the targets is `scipy.optimize.nnls`. Memory is that of a process that does nothing else, at its
@@ -19,9 +19,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from side_by_side import Figure, arguments, compare, report
-from tolerant.filters.growth import boundary
-from tolerant.filters.rows import Rows, rows_of
-from tolerant.filters.simulate import simulate
+from tolerant.filters.constraints import WidthConstraints, constraints_of
+from tolerant.filters.filter_simulation import simulate
+from tolerant.filters.growth import reallocate
 from tolerant.filters.targets import improve, solve
 from tolerant.kernels.random import key_of
 from tolerant.queries import Aggregate
@@ -76,14 +76,14 @@ def predictive_loop(ticks: int) -> Figure:
     return Figure("predictive, times plain numpy's time", ratio, "×", "≤ 40", ratio <= 40)
 
 
-def overlapping(rows: int, items: int, each: int) -> tuple[Rows, np.ndarray]:
+def overlapping(rows: int, items: int, each: int) -> tuple[WidthConstraints, np.ndarray]:
     """Averages over random items, and the same as a dense matrix."""
     rng = np.random.default_rng(1)
     members = [rng.choice(items, each, replace=False) for _ in range(rows)]
     table = np.zeros((rows, items))
     for row, chosen in enumerate(members):
         table[row, chosen] = 1.0
-    return rows_of([("avg", chosen, np.ones(each), 1.0) for chosen in members], items), table
+    return constraints_of([("avg", chosen, np.ones(each), 1.0) for chosen in members], items), table
 
 
 def targets(rounds: int) -> Figure:
@@ -110,12 +110,12 @@ def targets(rounds: int) -> Figure:
 
 
 def boundaries(items: int) -> list[Figure]:
-    """A boundary of one average over many items, and of many averages over many items."""
-    many = rows_of(
+    """The end of a period of one average over many items, and of many averages over many items."""
+    many = constraints_of(
         [("avg", np.random.default_rng(k).choice(items, 100, replace=False), np.ones(100), 1.0) for k in range(1000)],
         items,
     )
-    one = {n: rows_of([("avg", np.arange(n), np.ones(n), 1.0)], n) for n in (items, 10 * items)}
+    one = {n: constraints_of([("avg", np.arange(n), np.ones(n), 1.0)], n) for n in (items, 10 * items)}
     small, large = one.values()
     times = {name: best_boundary(rows) for name, rows in (("many", many), ("small", small), ("large", large))}
     growth = times["large"] / times["small"]
@@ -126,13 +126,13 @@ def boundaries(items: int) -> list[Figure]:
     ]
 
 
-def best_boundary(rows: Rows) -> float:
+def best_boundary(rows: WidthConstraints) -> float:
     rng = np.random.default_rng(3)
     widths, asked, costs, seconds = rows.uniform, None, np.ones(rows.n_items), []
     for number in range(6):
         counts = rng.poisson(1, rows.n_items)
         start = time.perf_counter()
-        decided = boundary(
+        decided = reallocate(
             rows, widths, counts, costs, period=10, shrink=0.05, targets=asked, key=key_of(0, 0, number)
         )  # fmt: skip
         seconds.append(time.perf_counter() - start)
@@ -233,7 +233,7 @@ def resident(field: str) -> int:
 
 
 def main() -> None:
-    quick = arguments("Speed of simulate and of a boundary.").quick
+    quick = arguments("Speed of simulate and of a period's end.").quick
     ticks = 2_000 if quick else 20_000
     figures = [
         *tick_loops(200, ticks, {"uniform": 2.0, "adaptive": 1.0}),

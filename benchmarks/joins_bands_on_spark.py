@@ -1,7 +1,7 @@
-"""100,000 standing band joins while both tables change, on Spark: rows a second against a job that joins each
+"""100,000 standing band joins while both tables change, on Spark: rows per second against a job that joins each
 micro-batch with the table of queries by Spark SQL.
 
-The bands of `specs/5-joins.md` §5, around 60 centres; 100,000 rows in each table, b uniform. All else is as in
+The bands of `docs/design/joins.md` §5, around 60 centres; 100,000 rows in each table, b uniform. All else is as in
 `joins_on_spark.py`. Spark SQL has no join for bands, and a range join of all with all would not come to an end: the
 plain job takes the differences of all pairs of rows and looks up, by hash, the queries whose band reaches the cell that
 a difference falls into.

@@ -1,4 +1,4 @@
-"""The loads of the joins' benchmarks (`specs/5-joins.md` §5, §7), and what a user would otherwise pick."""
+"""The loads of the joins' benchmarks (`docs/design/joins.md` §5, §7), and what a user would otherwise pick."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""100,000 standing select joins while both tables change, on Spark: rows a second against a job that joins each
+"""100,000 standing select joins while both tables change, on Spark: rows per second against a job that joins each
 micro-batch with the table of queries by Spark SQL.
 
-The queries of `specs/5-joins.md` §5: a ranges that hold a tenth of the rows, c ranges around 30 centres. 100,000 rows
+The queries of `docs/design/joins.md` §5: a ranges that hold a tenth of the rows, c ranges around 30 centres. 100,000
+rows
 in each table, but 1,000 values of b instead of 100 (so 100 partners a row): with 1,000 partners the other job takes
 minutes for a hundred rows. Each batch replaces as many rows of both tables. Both jobs read the same entries of the same
 log, batch by batch. Ours writes the result rows with their subscriptions into the log; the other (`joins_plain.py`, in
@@ -28,15 +29,16 @@ import pyarrow.parquet as pq
 from joins_loads import DOMAIN, select_load
 from million_subscriptions import Sampler
 from side_by_side import Figure, arguments, report
-from tolerant.client import missing, read, send, send_subscription
+from tolerant.client import StatementClient
 from tolerant.spark.kinds import shard_factory
-from tolerant.spark.pipeline import start
+from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
-from tolerant.sql import CreateTable, Pair, parse
+from tolerant.sql import CreateTable, JoinInput, parse
 from tolerant.streams import SECOND
 from tolerant.transport import Log, open_log, rows
-from tolerant.transport.changes import clock_row, insert_batch, topic_of, update_batch
+from tolerant.transport.changes import clock_row, insert_batch, update_batch
 from tolerant.transport.subscriptions import subscription_ids
+from tolerant.transport.topics import changes_topic
 
 VALUES = 1_000
 """Different values of b."""
@@ -107,7 +109,7 @@ def measure(name: str, template: Template, quick: bool) -> None:
 
 
 def compared(ours: dict[Run, Ours], plain: list[dict[str, Any]], quick: bool) -> list[Figure]:
-    """Rows a second of both jobs by batch size, where the plain one was given it; and each at its better size."""
+    """Rows per second of both jobs by batch size, where the plain one was given it; and each at its better size."""
     figures: list[Figure] = []
     rates: dict[str, list[float]] = {"ours": [], "writing": [], "counting": []}
     end = 0
@@ -153,7 +155,7 @@ class Bench:
         self._now, self._sequence = 1_000_000_000 * SECOND, 1
         self._rng = np.random.default_rng(1)
         for table in TABLES.values():
-            send(self._log, table)
+            StatementClient(self._log).send(table)
         columns = template.parameters
         pq.write_table(pa.table(columns), folder / "subs.parquet")
         numbers = np.arange(len(next(iter(columns.values()))))
@@ -161,12 +163,12 @@ class Bench:
 
     def tolerant(self, run: Run) -> Ours:
         """Our pipeline: the tables, the query and its subscriptions if they are not there, then batches of changes. A
-        second time it goes on from its checkpoint.
+        second time it continues from its checkpoint.
         """
         spark = session("local[2]", app="joins")
-        factory = shard_factory(Pair.of(*map(_table, "rs")), 1, "bench")
-        topics = ["queries", *map(topic_of, "rs"), "subscriptions.r+s"]
-        pipeline = start(spark, self._log, topics, factory, self._folder / "checkpoint", "bench", name="r+s")  # type: ignore[arg-type]
+        factory = shard_factory(JoinInput.of(*map(_table, "rs")), 1, "bench")
+        topics = ["queries", *map(changes_topic, "rs"), "subscriptions.r+s"]
+        pipeline = start(spark, self._log, PipelineSpec("r+s", topics, factory), self._folder / "checkpoint", "bench")  # type: ignore[arg-type]
         sampler, done = Sampler(os.getpid(), children=True), Ours()
         sampler.start()
         if not self._log.read("replies"):
@@ -193,10 +195,9 @@ class Bench:
         self._settle(query)
         begin = time.perf_counter()
         query_text = f"CREATE QUERY matched({', '.join(self._template.parameters)}) AS {self._template.select};"
-        for statement in missing(self._log, read(self._log, query_text)):
-            send(self._log, statement)
-        (subscribe,) = read(self._log, "SUBSCRIBE matched FROM 'subs.parquet'")
-        send_subscription(self._log, subscribe, self._folder)  # type: ignore[arg-type]
+        StatementClient(self._log).register(query_text)
+        (subscribe,) = StatementClient(self._log).parse("SUBSCRIBE matched FROM 'subs.parquet'")
+        StatementClient(self._log).send_subscription(subscribe, self._folder)  # type: ignore[arg-type]
         query.processAllAvailable()
         done.subscribed = time.perf_counter() - begin
 
@@ -246,7 +247,7 @@ class Bench:
         """Rows and clock rows in one append: no batch can take the one without the other."""
         self._now += SECOND
         clocks = {name: clock_row(_table(name).columns, self._now) for name in found}
-        said = [(topic_of(name), rows.pack(batch)) for part in (found, clocks) for name, batch in part.items()]
+        said = [(changes_topic(name), rows.pack(batch)) for part in (found, clocks) for name, batch in part.items()]
         self._log.append_packed(said)
 
     def _settle(self, query: Any) -> None:

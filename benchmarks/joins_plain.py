@@ -27,7 +27,7 @@ from tolerant.spark.source import LogSource
 from tolerant.transport import rows
 
 ENTRIES = 4
-"""Entries a batch: rows and a clock row of each table, as our own pipeline takes them."""
+"""Entries per batch: rows and a clock row of each table, as our own pipeline takes them."""
 
 _TOLD = "SELECT sign, count(*) AS n, sum((n * 31 + r * 17 + s * 7) % 1000003) AS sum FROM ({}) GROUP BY sign"
 _R, _S = "{0}.id AS r, {0}.b AS r_b, {0}.a AS r_a", "{0}.id AS s, {0}.b AS s_b, {0}.c AS s_c"

@@ -1,4 +1,4 @@
-"""Partitions, updates, histograms and memory of the joins (specs/5-joins.md §7, bars 1, 5, 6, 8, 9)."""
+"""Partitions, updates, histograms and memory of the joins (docs/design/joins.md §7, bars 1, 5, 6, 8, 9)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from joins_band import cpu
 from joins_loads import at_most, band_joins, band_load, select_joins, select_load
 from side_by_side import Figure, arguments, report
-from tolerant.experiments.joins_fig411 import measure
+from tolerant.experiments.continuous_joins.joins_fig411 import measure
 from tolerant.joins import RectangleJoins, histogram_error, interval_histogram, stabbing_partition
 
 

@@ -13,10 +13,10 @@ import time
 
 import numpy as np
 
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.demo.traffic import Shape, generate, statements
 from tolerant.edge import Source
-from tolerant.edge.core import SourceCore
+from tolerant.edge.source_core import SourceCore
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.sql import CreateStream, parse_many
 from tolerant.streams import SECOND
@@ -32,7 +32,7 @@ def played(ticks: int, items_per_source: int, moves_from: float, vouches: bool) 
     trace, log = generate(shape), MemoryLog()
     for text in statements(shape):
         for statement in parse_many(text):
-            send(log, statement)
+            StatementClient(log).send(statement)
             if isinstance(statement, CreateStream):
                 stream = statement.stream
     busy = np.flatnonzero(np.diff(trace.values, axis=0).any(axis=0))
@@ -71,7 +71,7 @@ def played(ticks: int, items_per_source: int, moves_from: float, vouches: bool) 
                 settled += sum(not (one["stale"] or one["settling"]) for one in flags)
         log.append_packed([(output.topic, output.payload) for output in outputs])
     tally = shard._engine.tally
-    found = {kind: getattr(tally, kind) for kind in ("update", "beat", "ack", "hello", "grants")}
+    found = {kind: getattr(tally, kind) for kind in ("update", "heartbeat", "ack", "hello", "grants")}
     return found | {"items": len(busy), "settled": settled / max(answers, 1)}
 
 
@@ -79,7 +79,7 @@ def first_sets() -> tuple[float, float]:
     """Seconds that the first and the second `set` of a source take."""
     log = MemoryLog()
     for statement in parse_many("CREATE STREAM s (k STRING, v DOUBLE) KEY (k)"):
-        send(log, statement)
+        StatementClient(log).send(statement)
     took = []
     with Source("s", log, "here") as source:
         for value in (1.0, 2.0):
@@ -104,7 +104,7 @@ def main() -> None:
             ("vouches, moves if it pays", 1.0, True),
         ):
             found = played(ticks, size, moves_from, vouches)
-            every = sum(found[kind] for kind in ("update", "beat", "ack", "hello", "grants"))
+            every = sum(found[kind] for kind in ("update", "heartbeat", "ack", "hello", "grants"))
             print(
                 f"{size:>16} {label:>28} {found['update']:>8} {found['beat']:>7} {every:>7} {found['settled']:>8.3f}",
                 flush=True,

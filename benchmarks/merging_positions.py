@@ -1,9 +1,9 @@
-"""Positions that move and 10,000 subscriptions to rectangles, on Spark: messages and bytes a row, with and without
-merging.
+"""Positions that move and 10,000 subscriptions to rectangles, on Spark: messages and bytes per row, with and
+without merging.
 
 `tolerant run` hosts two templates over one table of positions, alike but for `WITH (method = none)`; both have the same
 subscriptions, from a file. The feeder is a process of its own and moves 250 of 5,000 positions a second, each a
-deletion and an insertion; four in five of the subscriptions gather around a few places (seed 002 §7.1), and so do the
+deletion and an insertion; four in five of the subscriptions gather around a few places ([CBGM] §7.1), and so do the
 positions.
 Counted are the rows and bytes of `answers.<query>`, and of `channels.<query>` where channels are shared, over the time
 that is watched; bytes as packed in the log. A sample of the subscriptions listens to both: each must hear the same.
@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from side_by_side import Figure, arguments, report
-from tolerant.client import Client, read, reply_to, send_subscription
+from tolerant.client import Client, StatementClient
 from tolerant.edge import Table
 from tolerant.merging import generate
 from tolerant.transport import Log, open_log, rows
@@ -51,7 +51,7 @@ def main() -> None:
     areas = generate(count, side=400 * (count / 100) ** 0.5, seed=1)
     with tempfile.TemporaryDirectory() as name:
         found = measure(Path(name), areas, seconds)
-    inputs = {"subscriptions": count, "positions": CARS, "changes a second": 2 * MOVED, "watched": f"{seconds:g} s"}
+    inputs = {"subscriptions": count, "positions": CARS, "changes per second": 2 * MOVED, "watched": f"{seconds:g} s"}
     sys.exit(0 if report("merging-positions", inputs, figures_of(found)) else 1)
 
 
@@ -89,8 +89,8 @@ def measure(folder: Path, areas: Floats, seconds: float) -> Watched:
         feeder.start()
         wait_for(log, "summary/0", run)
         for query in ("merged", "apart"):
-            (statement,) = read(log, f"SUBSCRIBE {query} FROM 'areas.parquet'")
-            reply = reply_to(log, send_subscription(log, statement, folder).sent, 300)
+            (statement,) = StatementClient(log).parse(f"SUBSCRIBE {query} FROM 'areas.parquet'")
+            reply = StatementClient(log).reply_to(StatementClient(log).send_subscription(statement, folder).sent, 300)
             if reply is None or not reply.accepted:
                 raise RuntimeError(f"the reply to SUBSCRIBE is {reply}")
         end = time.monotonic() + 300
@@ -183,10 +183,10 @@ def figures_of(found: Watched) -> list[Figure]:
     sent = found.merged.rows + found.table.rows
     return [
         Figure("channels, of them shared", found.told["channels"], f"({found.told['shared']})"),
-        Figure("messages a change, apart", found.apart.rows / found.changes, ""),
-        Figure("messages a change, merged", sent / found.changes, ""),
-        Figure("bytes a change, apart", found.apart.size / found.changes, "B"),
-        Figure("bytes a change, merged", merged / found.changes, "B"),
+        Figure("messages per change, apart", found.apart.rows / found.changes, ""),
+        Figure("messages per change, merged", sent / found.changes, ""),
+        Figure("bytes per change, apart", found.apart.size / found.changes, "B"),
+        Figure("bytes per change, merged", merged / found.changes, "B"),
         Figure("messages saved", 100 * (1 - sent / found.apart.rows), "%"),
         Figure("bytes saved", 100 * (1 - merged / found.apart.size), "%"),
         Figure("of the bytes, the channel table", 100 * found.table.size / merged, "%"),

@@ -1,7 +1,7 @@
-"""How good the plans are, and what exact ones cost (`specs/4-merging.md` §5, §7).
+"""How good the plans are, and what exact ones cost (`docs/design/merging.md` §5, §7).
 
 Distances are to optima: of partition up to 10 queries, certified by column generation at 100. The baseline of directed
-search at 100 queries is the seed's own version of it, 50 random states of the whole set.
+search at 100 queries is the version of it in [CBGM], 50 random states of the whole set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from side_by_side import Figure, arguments, compare, report
 from tolerant.merging import Costs, area, distance, generate, lower_bound, merge, total_cost
-from tolerant.merging.directed import directed
+from tolerant.merging.directed_search import directed
 from tolerant.merging.pricing import Pricing
 from tolerant.merging.units import collapsed
 
@@ -74,7 +74,7 @@ def few(samples: int) -> list[Figure]:
 
 
 def hundred(samples: int) -> list[Figure]:
-    """Pairs, the seed's directed search and ours against certified bounds at 100 queries."""
+    """Pairs, the directed search of [CBGM] and ours against certified bounds at 100 queries."""
     off: dict[str, list[float]] = {"pairs": [], "whole": [], "windows": []}
     seconds: dict[str, list[float]] = {"whole": [], "windows": []}
     proving, closed = [], 0
@@ -98,10 +98,10 @@ def hundred(samples: int) -> list[Figure]:
     ratio, slower = mean["windows"] / max(mean["pairs"], 1e-12), sum(seconds["windows"]) / sum(seconds["whole"])
     return [
         Figure("pairs, n = 100: mean Distance", mean["pairs"], "%"),
-        Figure("directed, the seed's, n = 100: mean Distance", mean["whole"], "%"),
+        Figure("directed, [CBGM]'s, n = 100: mean Distance", mean["whole"], "%"),
         Figure("directed, n = 100: mean Distance", mean["windows"], "%", "≤ 0.3", mean["windows"] <= 0.3),
         Figure("directed over pairs, Distance", ratio, "", "≤ 0.75", ratio <= 0.75),
-        Figure("directed over the seed's, time", slower, "×", "≤ 2", slower <= 2),
+        Figure("directed over [CBGM]'s, time", slower, "×", "≤ 2", slower <= 2),
         Figure("lower bound, n = 100, seconds a set", float(np.mean(proving)), "s"),
         Figure(f"sets of {samples} where the bound is met", closed, "sets"),
     ]

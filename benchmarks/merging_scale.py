@@ -1,8 +1,8 @@
-"""Speed, growth and memory of `pairs`, of changes and of routing, against plain NumPy (`specs/4-merging.md` §7).
+"""Speed, growth and memory of `pairs`, of changes and of routing, against plain NumPy (`docs/design/merging.md` §7).
 
 The baseline of `pairs` is the same algorithm without an index, a row of gains at a time in NumPy; its groups are the
-same. That of `route` holds every row against every box, in blocks. Density is that of the seed's base case: 100
-rectangles on 400 × 400, 80 % of them in clusters of 24.
+same. That of `route` checks every row against every box, in blocks. Density is that of the base case of [CBGM]:
+100 rectangles on 400 × 400, 80 % of them in clusters of 24.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from side_by_side import Figure, arguments, report
-from tolerant.client import read, reply_to, send_subscription
+from tolerant.client import StatementClient
 from tolerant.edge import Table
 from tolerant.transport import Log, open_log, rows
 from tolerant.transport.subscriptions import subscription_ids
@@ -52,7 +52,7 @@ def main() -> None:
         lows, highs = write_subscriptions(folder, count)
         done = measure(folder, seconds)
         figures = figures_of(folder, done, lows, highs, seconds)
-    inputs = {"subscriptions": count, "rows": KEYS, "changes a second": 2 * REPLACED, "measured": f"{seconds:g} s"}
+    inputs = {"subscriptions": count, "rows": KEYS, "changes per second": 2 * REPLACED, "measured": f"{seconds:g} s"}
     sys.exit(0 if report("million-subscriptions", inputs, figures) else 1)
 
 
@@ -188,15 +188,15 @@ def feed(uri: str) -> None:
 def subscribe(uri: str, folder: Path, pipe: Connection) -> None:
     """The sender's process: what `tolerant sql` does, after a warm-up."""
     log = open_log(uri, create=True)
-    (few,) = read(log, "SUBSCRIBE area FROM 'few.parquet'")
-    reply_to(log, send_subscription(log, few, folder).sent, 120)
+    (few,) = StatementClient(log).parse("SUBSCRIBE area FROM 'few.parquet'")
+    StatementClient(log).reply_to(StatementClient(log).send_subscription(few, folder).sent, 120)
     pipe.send("ready")
     pipe.recv()
     begin, start = log.end(), time.perf_counter()
-    (statement,) = read(log, "SUBSCRIBE area FROM 'subs.parquet'")
-    done = send_subscription(log, statement, folder)
+    (statement,) = StatementClient(log).parse("SUBSCRIBE area FROM 'subs.parquet'")
+    done = StatementClient(log).send_subscription(statement, folder)
     appended = time.perf_counter() - start
-    reply = reply_to(log, done.sent, 900)
+    reply = StatementClient(log).reply_to(done.sent, 900)
     replied = time.perf_counter() - start
     if reply is None or not reply.accepted or done.refused:
         raise RuntimeError(f"{done.refused} rows were refused, and the reply is {reply}")

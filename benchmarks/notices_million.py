@@ -1,7 +1,7 @@
 """A million subscriptions to an aggregate over a range while its table changes: one notice for all that it concerns.
 
 `tolerant run`, a table's feeder and the sender of `SUBSCRIBE cheapest FROM 'subs.parquet'` are processes of their own,
-on one SQLite log; rows and ranges are those of seed 003's Table 5.1. 1,000 rows change a second, nine of ten in place.
+on one SQLite log; rows and ranges are those of [DISS] Table 5.1. 1,000 rows change per second, nine of ten in place.
 A client listens for a sample of the subscriptions; everything that these hear is compared with a full recomputation
 after each change. What delivery by name would have sent is counted with all subscriptions.
 """
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from million_subscriptions import Memory, Sampler, Sending, hear, uri_of, wait_for
 from side_by_side import Figure, arguments, report
-from tolerant.client import AnswerChange, Client, read, reply_to, send_subscription
+from tolerant.client import AnswerChange, Client, StatementClient
 from tolerant.edge import Table
-from tolerant.notifications import Messages, Subscriptions
+from tolerant.notifications import Messages, RangeSubscriptions
 from tolerant.transport import Log, open_log, rows
 from tolerant.transport.notices import RECTANGLE
 
@@ -60,7 +60,7 @@ def main() -> None:
         lows, highs = write_subscriptions(folder, count)
         done = measure(folder, lows[:SAMPLE], highs[:SAMPLE], seconds)
         figures = figures_of(folder, done, lows, highs)
-    inputs = {"subscriptions": count, "rows": KEYS, "changes a second": CHANGED, "measured": f"{seconds:g} s"}
+    inputs = {"subscriptions": count, "rows": KEYS, "changes per second": CHANGED, "measured": f"{seconds:g} s"}
     sys.exit(0 if report("notices-million", inputs, figures) else 1)
 
 
@@ -129,15 +129,15 @@ def feed(uri: str) -> None:
 def subscribe(uri: str, folder: Path, pipe: Connection) -> None:
     """The sender's process: what `tolerant sql` does, after a warm-up."""
     log = open_log(uri, create=True)
-    (few,) = read(log, "SUBSCRIBE cheapest FROM 'few.parquet'")
-    reply_to(log, send_subscription(log, few, folder).sent, 120)
+    (few,) = StatementClient(log).parse("SUBSCRIBE cheapest FROM 'few.parquet'")
+    StatementClient(log).reply_to(StatementClient(log).send_subscription(few, folder).sent, 120)
     pipe.send("ready")
     pipe.recv()
     begin, start = log.end(), time.perf_counter()
-    (statement,) = read(log, "SUBSCRIBE cheapest FROM 'subs.parquet'")
-    done = send_subscription(log, statement, folder)
+    (statement,) = StatementClient(log).parse("SUBSCRIBE cheapest FROM 'subs.parquet'")
+    done = StatementClient(log).send_subscription(statement, folder)
     appended = time.perf_counter() - start
-    reply = reply_to(log, done.sent, 900)
+    reply = StatementClient(log).reply_to(done.sent, 900)
     replied = time.perf_counter() - start
     if reply is None or not reply.accepted or done.refused:
         raise RuntimeError(f"{done.refused} rows were refused, and the reply is {reply}")
@@ -191,7 +191,7 @@ def figures_of(folder: Path, done: Done, lows: Floats, highs: Floats) -> list[Fi
 
 def affected(notices: list[pa.RecordBatch], lows: Floats, highs: Floats) -> int:
     """How many answers of all subscriptions the notices change."""
-    index = Subscriptions()
+    index = RangeSubscriptions()
     index.add_many(np.arange(len(lows)), lows, highs)
     whom = [np.stack([batch.column(name).to_numpy() for name in RECTANGLE], axis=1) for batch in notices]
     lines = np.insert(np.concatenate(whom), 0, 0.0, axis=1)

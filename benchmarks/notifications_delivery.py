@@ -1,4 +1,4 @@
-"""How much sending can be saved: the goals of `specs/8-notifications.md` §5 on Table 5.1's workload.
+"""How much sending can be saved: the goals of `docs/design/notifications.md` §5 on Table 5.1's workload.
 
 Counts, not times: the same on every machine. Zones are those of §6.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from side_by_side import Figure, arguments, report
-from tolerant.experiments.workloads.ranges import changing_rows, watched_ranges
-from tolerant.notifications import RangeMin, Subscriptions, Zones, simulate
+from tolerant.experiments.workloads.changing_ranges import changing_rows, watched_ranges
+from tolerant.notifications import RangeMin, RangeSubscriptions, Zones, simulate
 
 ACTIVE = ((10_000, 1_000_000, 0.35), (50_000, 500_000, 0.1), (100_000, 500_000, 0.08))
 """Rows, subscriptions, and the share of the messages that the active check may leave."""
@@ -19,7 +19,7 @@ def active(events: int) -> list[Figure]:
     figures = []
     for rows, count, bar in ACTIVE:
         table = changing_rows(rows, events)
-        said, held = RangeMin.of(*table.rows).apply(*table.changes), Subscriptions()
+        said, held = RangeMin.of(*table.rows).apply(*table.changes), RangeSubscriptions()
         held.add_many(np.arange(count), *watched_ranges(count))
         share = len(held.active(said)) / len(said)
         name = f"active check, {rows:,} rows, {count:,} subscriptions"
@@ -43,7 +43,7 @@ def packed(events: int) -> list[Figure]:
 
 def zones(events: int) -> list[Figure]:
     table, watched = changing_rows(50_000, events), watched_ranges(500_000)
-    held = Subscriptions()
+    held = RangeSubscriptions()
     held.add_many(np.arange(len(watched[0])), *watched)
     sent = held.active(RangeMin.of(*table.rows).apply(*table.changes))
     found = [(count, len(Zones(*watched, count).reached_many(sent)[0]) / len(sent)) for count in (16, 64, 256, 1024)]

@@ -1,4 +1,4 @@
-"""Speed of the index of subscriptions, against NumPy masks over all of them (`specs/8-notifications.md` §7).
+"""Speed of the index of subscriptions, against NumPy masks over all of them (`docs/design/notifications.md` §7).
 
 Table 5.1's workload: a message is a rectangle, and the question who lies in it.
 """
@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from side_by_side import Figure, arguments, compare, report
-from tolerant.notifications import Messages, RangeMin, Subscriptions
+from tolerant.notifications import Messages, RangeMin, RangeSubscriptions
 
 SIDE = 10_000.0
 
@@ -43,8 +43,8 @@ def main() -> None:
     count, events, compared = (100_000, 2_000, 50) if quick else (500_000, 20_000, 300)
     x1s, x2s = ranges(count)
     seconds = []
-    for _ in range(3):  # seconds of the processor: the bar is absolute, and others may be at work
-        held = Subscriptions()
+    for _ in range(3):  # seconds of the processor: the target is absolute, and others may be at work
+        held = RangeSubscriptions()
         start = time.process_time()
         held.add_many(np.arange(count), x1s, x2s)
         seconds.append(time.process_time() - start)
@@ -84,7 +84,7 @@ def main() -> None:
         raise SystemExit(1)
 
 
-def one_by_one(held: Subscriptions) -> float:
+def one_by_one(held: RangeSubscriptions) -> float:
     """Seconds that a subscription takes that comes and goes."""
     held.add(-9999, 0.0, 1.0)
     held.remove(-9999)  # compiled now

@@ -1,4 +1,4 @@
-"""Speed of range-min tables, against a scan of sorted arrays (`specs/8-notifications.md` §7).
+"""Speed of range-min tables, against a scan of sorted arrays (`docs/design/notifications.md` §7).
 
 The scan is what a user writes in NumPy: per update `flatnonzero` on both sides for the affected range, a running
 minimum over the rows inside for the hull. It builds no messages; ours does.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from side_by_side import Figure, arguments, compare, report
-from tolerant.notifications import RangeMin, Subscriptions
+from tolerant.notifications import RangeMin, RangeSubscriptions
 
 SIDE = 10_000.0
 
@@ -168,7 +168,7 @@ def one_place(rows: int, other: int) -> list[Figure]:
     size = sum(part.nbytes for part in table._index.blocks) / other
     return [
         Figure(f"{rows:,} rows at one x over as many apart", ratio, "×", "≤ 1.5", ratio <= 1.5),
-        Figure("index, bytes a row, inserted in order", size, "", "≤ 48", size <= 48),
+        Figure("index, bytes per row, inserted in order", size, "", "≤ 48", size <= 48),
     ]
 
 
@@ -178,7 +178,7 @@ def independence(rows: int, updates: int) -> Figure:
     xs, ys, which, new = workload(rows, updates)
     tables = {}
     for watched in (200_000, 1_000_000):
-        held = Subscriptions()
+        held = RangeSubscriptions()
         low = rng.normal(5000, 1500, watched)
         held.add_many(np.arange(watched), low, low + 1000)
         tables[f"{watched:,}"] = RangeMin.of(np.arange(rows), xs, ys), held

@@ -22,7 +22,7 @@ from tolerant.spark.source import LogSource
 from tolerant.transport import rows
 
 ENTRIES = 2
-"""Entries a batch: rows and their clock row, as our own pipeline takes them."""
+"""Entries per batch: rows and their clock row, as our own pipeline takes them."""
 
 
 def main(uri: str, topic: str, members_file: str, checkpoint: str, partitions: str) -> None:

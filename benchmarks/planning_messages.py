@@ -1,4 +1,5 @@
-"""Messages that plans take, heuristic by heuristic, on recorded and generated traces (`specs/3-planning.md` §5.2, §7).
+"""Messages that plans take, heuristic by heuristic, on recorded and generated traces (`docs/design/planning.md` §5.2,
+§7).
 
 Plans are made from the first half of a trace and run on the second. Bars are judged on minute prices, where those are
 to be had (TOLERANT_DATA names their folder).
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from side_by_side import Figure, arguments, report
-from tolerant.experiments.workloads.aggregation import halves, portfolios, random_network, trace_of, traces
+from tolerant.experiments.workloads.aggregator_networks import halves, portfolios, random_network, trace_of, traces
 from tolerant.planning import Dynamics, Unsatisfiable, plan, simulate, simulate_levels
 from tolerant.queries import Aggregate
 
@@ -47,7 +48,7 @@ def messages(name: str, factor: float, signs: bool, queries: int, seed: int) -> 
 def levels(queries: int) -> list[Figure]:
     """Minima and maxima of 3 to 10 items, parts far from the answer with levels: all messages over those without."""
     figures = []
-    for name in traces("minute prices", "walk", "weather", "daily stocks"):
+    for name in traces("minute prices", "walk", "weather data", "daily stocks"):
         trace = trace_of(name)
         learn, run = halves(trace)
         network, dynamics = random_network(trace.items, 0.00025, 0.001), Dynamics.of(learn)
@@ -60,7 +61,7 @@ def levels(queries: int) -> list[Figure]:
                     found = simulate_levels(made, run)
                     assert found.violations == 0
                     always += simulate(made, run).refreshes
-                    levelled += found.refreshes + found.told
+                    levelled += found.refreshes + found.level_messages
             ratio = levelled / max(always, 1)
             title = f"{name}, min and max within {within}, with levels"
             figures.append(Figure(title, ratio, "", "≤ 1.02", ratio <= 1.02))
@@ -72,7 +73,7 @@ def main() -> None:
     queries, seeds = (20, 1) if quick else (60, 3)
     sets = [
         (name, factor, signs)
-        for name in traces("minute prices", "walk", "weather", "daily stocks")
+        for name in traces("minute prices", "walk", "weather data", "daily stocks")
         for factor, signs in ((1 / 20, False), (1 / 20, True), (1.0, False))
     ]
     figures, ratios, shares = [], dict[str, list[float]](), dict[str, list[float]]()

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from side_by_side import Figure, arguments, report
 from tolerant.planning import Network, plan
-from tolerant.testing.networks import NetworkWorld
+from tolerant.testing.networks import SimulatedNetwork
 from tolerant.transport.rows import unpack
 
 ITEMS = [f"S{number}" for number in range(25)]
@@ -38,7 +38,7 @@ def main() -> None:
     for number in range(QUERIES):
         some = ", ".join(f"'{item}'" for item in rng.sample(ITEMS, rng.randint(3, 10)))
         texts.append(f"CREATE QUERY q{number} AS SELECT SUM(price) FROM prices WHERE item IN ({some}) WITHIN 3")
-    world = NetworkWorld(0, network(rng), faults=False, queries=texts)
+    world = SimulatedNetwork(0, network(rng), faults=False, queries=texts)
     world.steps = {item: rng.choice((0.02, 0.1, 0.3)) for item in world.items}
     begun = time.perf_counter()
     world.run(seconds)
@@ -60,7 +60,7 @@ def main() -> None:
         apart = plan(said.plan.query, world.network, dynamics, "naive")
         naive += sum(part.refreshes or 0.0 for part in apart.explain(0.1))
     parts = kinds["update"] + kinds["hello"] + kinds["gone"]
-    others = kinds["beat"] + kinds["report"] + world.shard._life.tally["grants"]
+    others = kinds["heartbeat"] + kinds["report"] + world.shard._life.tally["grants"]
     wrong = len(world.violations())
     figures = [
         Figure("rows of parts over readings of their items", parts / readings, "", "≤ 0.5", parts / readings <= 0.5),

@@ -1,5 +1,5 @@
-"""Planning in plain Python, line by line as `specs/3-planning.md` has it: the baseline of the benchmarks, and the slow,
-obvious twin that the tests hold the compiled code against.
+"""Planning in plain Python, line by line as `docs/design/planning.md` has it: the baseline of the benchmarks, and the
+slow, obvious reference implementation that the tests check the compiled code against.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def scored(rates, network, query, rule, alpha, aggregator, items):
 
 
 def chosen(query, rates, network, rule, alpha):
-    """{item: aggregator} by the greedy frame, every changed candidate scored anew."""
+    """{item: aggregator} by the greedy frame, every changed candidate scored again."""
     candidates = {}
     for aggregator, served in network.bounds.items():
         items = [i for i in rates.weights if i in served]

@@ -1,4 +1,4 @@
-"""Speed of planning against plain Python and SciPy (`specs/3-planning.md` §7).
+"""Speed of planning against plain Python and SciPy (`docs/design/planning.md` §7).
 
 The baseline of `plan`, `exact` and `simulate` is `planning_plain.py`, which does the same line by line; that of
 `allocate` is `scipy.optimize`'s SLSQP, with the gradient given to it.

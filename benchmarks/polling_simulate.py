@@ -1,4 +1,4 @@
-"""Speed of `polling.simulate` and `choose`, against what a user would write (`specs/2-polling.md` §7).
+"""Speed of `polling.simulate` and `choose`, against what a user would write (`docs/design/polling.md` §7).
 
 The baseline of a simulation is a plain NumPy loop that does only the chain's step, the "max" rule and the truth, with a
 dense matrix and no feedback; ours learns, and gives feedback to every query. For many queries the yardstick is SciPy's
@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 
 from side_by_side import Figure, arguments, compare, report
-from tolerant.experiments.workloads.polled import polled_trace, portfolios
+from tolerant.experiments.workloads.stock_prices import polled_trace, portfolios
 from tolerant.polling import choose, simulate
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace

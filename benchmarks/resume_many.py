@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from side_by_side import Figure, arguments, report
-from tolerant.client import Client, Position, Subscription, missing, read, send, standing
+from tolerant.client import Client, Position, StatementClient, Subscription, load_catalogue
 from tolerant.edge import Table
 from tolerant.spark.kinds.tables import TableShard
 from tolerant.sql import CreateTable, Subscribe, subscription_row
@@ -52,16 +52,17 @@ def main() -> None:
 def history(query: str, size: int) -> tuple[MemoryLog, list[tuple[float, float]], list[Position]]:
     """A log with the subscriptions and the changes since, their ranges, and a position for each."""
     chance, log, now = random.Random(1), MemoryLog(), 1_000_000_000
-    for statement in missing(log, read(log, STATEMENTS)):
-        send(log, statement)
-    definition = next(found for found in read(MemoryLog(), STATEMENTS) if isinstance(found, CreateTable))
+    StatementClient(log).register(STATEMENTS)
+    definition = next(
+        found for found in StatementClient(MemoryLog()).parse(STATEMENTS) if isinstance(found, CreateTable)
+    )
     ranges = [(float(number), number + chance.uniform(0.0, 5.0)) for number in range(size)]
-    catalogue = standing(log)
+    catalogue = load_catalogue(log)
     template, tables = catalogue.queries[query], catalogue.tables_of(catalogue.queries[query])
     for ends in ranges:
         statement = Subscribe(query, ends)
         log.append("subscriptions.stock", subscription_row(statement, template, tables))
-        send(log, statement)
+        StatementClient(log).send(statement)
     shard, position, marks = TableShard(definition), 0, []
     table = Table(definition, log, "shop", clock=lambda: now)
     for _ in range(SECONDS):

@@ -1,5 +1,5 @@
 """Speed of `retention.cache` at any memory, and hits without a model against caches that others use
-(`specs/6-retention.md` §5, §7).
+(`docs/design/retention.md` §5, §7).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import sys
 import time
 
 from side_by_side import Figure, arguments, report
-from tolerant.experiments.workloads.caches import arc_hits, s3_fifo_hits, shifting_zipf
+from tolerant.experiments.workloads.cache_baselines import arc_hits, s3_fifo_hits, shifting_zipf
 from tolerant.retention import cache
 
 

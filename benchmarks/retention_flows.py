@@ -1,4 +1,4 @@
-"""Speed of the optimum and of FlowExpect against HiGHS on the same graphs (`specs/6-retention.md` §7)."""
+"""Speed of the optimum and of FlowExpect against HiGHS on the same graphs (`docs/design/retention.md` §7)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from side_by_side import Figure, arguments, compare, report
-from tolerant.experiments.workloads.moving import streams, walks
+from tolerant.experiments.workloads.moving_streams import streams, walks
 from tolerant.retention import join
-from tolerant.retention.flow import Arcs
-from tolerant.retention.flow_expect import decide
-from tolerant.retention.optimal import best_join, graph_of
+from tolerant.retention.offline.flow import Arcs
+from tolerant.retention.offline.flow_expect import decide
+from tolerant.retention.offline.optimal_join import best_join, graph_of
 
 
 def by_highs(nodes: int, arcs: Arcs, source: int, sink: int, units: int) -> float:
@@ -45,7 +45,7 @@ def optimum(name: str, r: np.ndarray, s: np.ndarray, memory: int, rounds: int) -
 
 
 def half_a_second(ticks: int) -> list[Figure]:
-    """The optimum of the seed's workloads at memory 10."""
+    """The optimum of the workloads of [DISS] chapter 3 at memory 10."""
     figures = []
     for name in ("TOWER", "ROOF", "FLOOR"):
         r, s, _ = streams(name, ticks, 1)

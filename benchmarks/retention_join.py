@@ -1,5 +1,5 @@
-"""Speed of `retention.join` against rescoring every held row with NumPy, its growth with the memory, and bytes a row
-(`specs/6-retention.md` §7).
+"""Speed of `retention.join` against rescoring every held row with NumPy, its growth with the memory, and bytes per
+row (`docs/design/retention.md` §7).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from side_by_side import Figure, arguments, compare, report
 from tolerant.retention import Exponential, NormalNoise, Stationary, Store, Trend, Walk, join
 from tolerant.retention.scorer import ENDLESS, score
-from tolerant.retention.scorers import scorer_of
+from tolerant.retention.scorer_tables import scorer_of
 
 SURVIVAL = Exponential(50.0)
 

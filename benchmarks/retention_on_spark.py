@@ -3,8 +3,8 @@ that drift; and whether the state of a long run stays flat.
 
 Two streams, one row of each a millisecond. Keys of r rise by one a row, those of s follow `lag` rows behind, both with
 uniform noise; so a row of r is worth much for a while, and one of s little. Spark's join gets a time window on both
-sides whose rows are as many as ours keeps (|r.at − s.at| ≤ n/2 rows), and what state it really had is shown: it lets go
-of rows only at the end of batches, and is given that. For comparison also the best window that one who knows the lag
+sides whose rows are as many as ours keeps (|r.at − s.at| ≤ n/2 rows), and the state it really had is shown: it releases
+rows only at the end of batches, and is given that. For comparison also the best window that one who knows the lag
 could write (r before s by at most n rows). Our models are learned on the way.
 """
 
@@ -24,16 +24,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from side_by_side import Figure, arguments, report
-from tolerant.client import kept_share, send
+from tolerant.client import StatementClient, kept_share
 from tolerant.edge import Table
 from tolerant.spark.kinds import shard_factory
-from tolerant.spark.kinds.growing import GrowingShard
-from tolerant.spark.pipeline import start
+from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
+from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
-from tolerant.sql import CreateTable, GrowingPair, parse
+from tolerant.sql import AppendOnlyJoinInput, CreateTable, parse
 from tolerant.streams import SECOND
 from tolerant.transport import Log, MemoryLog, open_log, rows
-from tolerant.transport.changes import clock_row, topic_of
+from tolerant.transport.changes import clock_row
+from tolerant.transport.topics import changes_topic
 
 Integers = NDArray[np.int64]
 
@@ -116,7 +117,7 @@ class Feed:
             *tables(),
             parse(f"CREATE QUERY kept AS SELECT * FROM r JOIN s ON r.k = s.k KEEP {keep} ROWS"),
         ):
-            send(log, statement)
+            StatementClient(log).send(statement)
         self._feeders = [Table(table, log, "bench", clock=lambda: self._now) for table in tables()]
 
     def say(self, begin: int, r: Integers, s: Integers) -> None:
@@ -132,18 +133,19 @@ class Feed:
     def clock(self, at: int) -> None:
         """Time passes."""
         for table in tables():
-            self._log.append(topic_of(table.name), clock_row(table.columns, at))
+            self._log.append(changes_topic(table.name), clock_row(table.columns, at))
 
 
 def kept(spark: SparkSession, folder: Path, keep: int, r: Integers, s: Integers) -> tuple[int, float]:
     """The results of our pipeline, and the share of all that it says they are."""
     log = open_log(f"sqlite:///{folder}/log.db", create=True)
-    feed, pair = Feed(log, keep), GrowingPair.of(*tables())
+    feed, pair = Feed(log, keep), AppendOnlyJoinInput.of(*tables())
     for begin in range(0, len(r), CHUNK):
         feed.say(begin, r[begin : begin + CHUNK], s[begin : begin + CHUNK])
     feed.clock(START + len(r) * TICK + 30 * SECOND)
-    topics = ["queries", *map(topic_of, "rs")]
-    pipeline = start(spark, log, topics, shard_factory(pair, 1, "bench"), folder / "spark", "bench", name=pair.name)  # type: ignore[arg-type]
+    topics = ["queries", *map(changes_topic, "rs")]
+    spec = PipelineSpec(pair.name, topics, shard_factory(pair, 1, "bench"))
+    pipeline = start(spark, log, spec, folder / "spark", "bench")  # type: ignore[arg-type]
     pipeline.query.processAllAvailable()
     pipeline.query.stop()
     found = sum(len(rows.unpack(entry.payload)) for entry in log.read("answers.kept"))
@@ -158,11 +160,11 @@ def kept(spark: SparkSession, folder: Path, keep: int, r: Integers, s: Integers)
 def snapshots(keep: int, ticks: int) -> list[int]:
     """The bytes of the state along a long run, without Spark."""
     log, found = MemoryLog(), []
-    feed, shard, position = Feed(log, keep), GrowingShard(GrowingPair.of(*tables())), 0
+    feed, shard, position = Feed(log, keep), AppendOnlyJoinShard(AppendOnlyJoinInput.of(*tables())), 0
     r, s = drifting(ticks, keep)
     for begin in range(0, ticks, CHUNK):
         feed.say(begin, r[begin : begin + CHUNK], s[begin : begin + CHUNK])
-        entries = log.read(["queries", *map(topic_of, "rs")], position)
+        entries = log.read(["queries", *map(changes_topic, "rs")], position)
         position = entries[-1].position
         shard.take(entries)
         found.append(len(shard.snapshot()))

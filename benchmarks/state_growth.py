@@ -18,9 +18,9 @@ import numpy as np
 import psutil
 
 from side_by_side import Figure, arguments, report
-from tolerant.client import standing
-from tolerant.demo.performance import Outcome, perform
+from tolerant.client import load_catalogue
 from tolerant.demo.pipeline import DemoPipeline, log_uri
+from tolerant.demo.run import Outcome, perform
 from tolerant.demo.traffic import STREAM, Shape
 from tolerant.demo.view import Moment
 from tolerant.spark.kinds.bounded import BoundedShard
@@ -82,7 +82,7 @@ def quarters(samples: list[Sample], column: int) -> list[float]:
 def snapshot_sizes(uri: str) -> list[float]:
     """Kilobytes of a shard's snapshot after each quarter of the log."""
     log = open_log(uri, create=True)
-    shard = BoundedShard(standing(log).streams[STREAM], 0, 1, "bench")
+    shard = BoundedShard(load_catalogue(log).streams[STREAM], 0, 1, "bench")
     entries = log.read([f"updates.{STREAM}", "queries"])
     cuts = np.linspace(0, len(entries), 5).astype(int)
     sizes = []

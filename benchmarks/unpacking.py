@@ -58,7 +58,13 @@ def an_intake() -> Intake:
     created = parse("CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind)")
     assert isinstance(created, CreateStream)
     coordinator = Coordinator([])
-    return Intake(created.stream, coordinator.find, coordinator.admit, Sources(10**7), coordinator.__len__)
+    return Intake(
+        created.stream,
+        coordinator.membership.find,
+        coordinator.membership.intern,
+        Sources(10**7),
+        coordinator.membership.__len__,
+    )
 
 
 if __name__ == "__main__":

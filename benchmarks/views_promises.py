@@ -9,7 +9,7 @@ were late as their client measured and as the pipeline counted, and how long the
 - start: asked for at the moment at which `run` prints that it is running.
 - one by one: every view in turn, one request at a time.
 - together: all views at once, again and again.
-- kill: the pipeline is killed while requests wait, and started anew.
+- kill: the pipeline is killed while requests wait, and started again.
 - again: asked for at the moment at which the new one prints that it is running, then all together.
 
 After each phase the changes pause, and every view must be what DuckDB makes of the rows. Views that the pipeline
@@ -42,7 +42,7 @@ import numpy as np
 import pyarrow as pa
 
 from side_by_side import Figure, arguments, report
-from tolerant.client import Client, Refreshed, standing
+from tolerant.client import Client, Refreshed, load_catalogue
 from tolerant.edge import Table
 from tolerant.transport import Log, open_log
 
@@ -196,7 +196,7 @@ class Shop:
 
     def drop_refused(self) -> list[str]:
         """Ask no more for the views that were refused; their names."""
-        queries = standing(self.log).queries
+        queries = load_catalogue(self.log).queries
         refused = [name for name in self.views if name not in queries]
         self.views = [name for name in self.views if name in queries]
         return refused
@@ -233,7 +233,7 @@ def play(shop: Shop, quick: bool) -> tuple[list[str], dict[str, Any]]:
     turns, rounds, pause = (7, 2, 1.0) if quick else (35, 8, 2.0)
     try:
         shop.start()
-        wait_for(lambda: standing(shop.log).tables, lambda: "no tables")
+        wait_for(lambda: load_catalogue(shop.log).tables, lambda: "no tables")
         feeder = Feeder(shop.uri)
         refused = shop.drop_refused()
         feeder.start()

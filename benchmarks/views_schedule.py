@@ -1,6 +1,6 @@
-"""Speed of `views.schedule`, against plain Dijkstra on the same graph in plain Python (`specs/7-views.md` §7).
+"""Speed of `views.schedule`, against plain Dijkstra on the same graph in plain Python (`docs/design/views.md` §7).
 
-The baseline is what one writes from the seed's section 2.4.1: nodes are (tick, state), an edge for each minimal set, a
+The baseline is what one writes from [DISS] section 2.4.1: nodes are (tick, state), an edge for each minimal set, a
 binary heap; no heuristic, no dominance. Ours proves the same cost.
 """
 
@@ -15,16 +15,16 @@ import numpy as np
 
 from side_by_side import Figure, arguments, compare, report
 from tolerant.views import Linear, schedule
-from tolerant.views.optimal import best_plan
-from tolerant.views.problem import posed
-from tolerant.views.search import first_label
+from tolerant.views.optimal_plan import best_plan
+from tolerant.views.plan_search import first_label
+from tolerant.views.schedule_problem import posed
 
 COSTS = [Linear(0.25, 0.5), Linear(0.01, 7)]
 LIMIT = 12.0
 
 
 def plain_dijkstra(ticks: int) -> float:
-    """The cost of the best plan for one row a tick and table."""
+    """The cost of the best plan for one row per tick and table."""
     bound, last, n = LIMIT * (1 + 1e-9), ticks - 1, len(COSTS)
 
     def next_broken(tick: int, left: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:

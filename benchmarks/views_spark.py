@@ -2,13 +2,13 @@
 
     python benchmarks/views_spark.py [--scale 2.5] [--ticks 60] [--pulls 120]
 
-The view of seed 003, chapter 2 (the least supply cost of a region over PartSupp, Supplier, Nation and Region of TPC-H;
+The view of [DISS], chapter 2 (the least supply cost of a region over PartSupp, Supplier, Nation and Region of TPC-H;
 `tpchgen-cli` makes the tables if it is installed). Pushes are real delta joins. First the costs of pushes are timed and
 fitted, after some for practice; the limit is 0.8 × the sum of the setups. Then both ways get the same changes, one of
 each table a tick, tick by tick in turn, so that what else the machine does strikes both alike: the ratio of what they
-spend. After that the view that is pushed table by table goes on, and at some ticks, drawn at random, somebody asks for
-it after the tick's pushes: each refresh is timed against the limit, until there were as many pulls as were wanted. At
-the end both views must be what the tables say.
+spend. After that the view that is pushed table by table continues, and at some ticks, drawn at random, somebody asks
+for it after the tick's pushes: each refresh is timed against the limit, until there were as many pulls as were wanted.
+At the end both views must be what the tables say.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         joins = [DeltaJoins(spark, Path(folder) / name, arguments.scale) for name in ("naive", "own")]
         for one in joins:
-            one.practise()
+            one.warm_up()
         load = [os.getloadavg()[0]]
         costs = fitted(joins[0], arguments.repeats)
         lines = [cost.linear() for cost in costs]

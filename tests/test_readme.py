@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.client import missing, read, send
+from tolerant.client import StatementClient
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.streams import SECOND
 from tolerant.transport import open_log, rows
@@ -34,9 +34,8 @@ def commands():
 def test_the_programs_run_on_the_statements(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     log = open_log("sqlite:///tolerant.db", create=True)
-    for statement in missing(log, read(log, blocks("sql")[0])):
-        send(log, statement)
-    stream = read(log, blocks("sql")[0])[0].stream
+    StatementClient(log).register(blocks("sql")[0])
+    stream = StatementClient(log).parse(blocks("sql")[0])[0].stream
     feed, watch = blocks("python")
     source = subprocess.Popen([sys.executable, "-c", feed])
     try:
@@ -85,7 +84,7 @@ def test_every_link_leads_somewhere():
 @pytest.mark.parametrize("name", ["traffic.sql", "hosts.sql"])
 def test_the_examples_can_be_read(name, tmp_path):
     log = open_log(f"sqlite:///{tmp_path}/log.db", create=True)
-    assert read(log, (ROOT / "examples" / name).read_text())
+    assert StatementClient(log).parse((ROOT / "examples" / name).read_text())
     log.close()
 
 

@@ -53,5 +53,5 @@ if system_java; then extras=dev; else extras=dev,java; fi
 echo "Installing Tolerant and what it needs (once; a few minutes on a slow line)"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$extras]"
 echo "Compiling the hot loops (once; about a minute)"
-.venv/bin/python -m tolerant.demo.warm
+.venv/bin/python -m tolerant.demo.compile_ahead
 touch .venv/.installed

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tolerant.experiments.workloads.traffic import bursty_traffic
+from tolerant.experiments.workloads.packet_traffic import bursty_traffic
 from tolerant.filters import simulate
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace

@@ -10,8 +10,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tolerant.experiments.workloads.joining import BAND_METHODS, band_joins
-from tolerant.joins.calibration import timed
+from tolerant.experiments.workloads.join_loads import BAND_METHODS, band_joins
+from tolerant.joins.offline.calibrate import timed
 
 QUERIES = (100, 1_000, 10_000, 100_000)
 GROUPS = (10, 100, 1_000, 10_000)

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
-from tolerant.merging import Costs, bill, channels, distance, generate, lower_bound, merge
+from tolerant.merging import Costs, channels, cost_breakdown, distance, generate, lower_bound, merge
 
 BASE = Costs(365, 3.25, 0.16)
 SEED = 2
@@ -35,7 +35,7 @@ def main() -> None:
     left.set_title(f"{len(shared)} shared channels (coloured), {alone} of one subscription", fontsize=9)
     bottom = dict.fromkeys(plans, 0.0)
     for part in ("channels", "transfer", "waste"):
-        heights = [getattr(bill(rectangles, plan.groups, BASE), part) / 1000 for plan in plans.values()]
+        heights = [getattr(cost_breakdown(rectangles, plan.groups, BASE), part) / 1000 for plan in plans.values()]
         right.bar(list(plans), heights, bottom=list(bottom.values()), label=part)
         bottom = {method: bottom[method] + height for method, height in zip(plans, heights, strict=True)}
     right.axhline(bound / 1000, color="black", linewidth=0.8, linestyle="--", label="no plan is cheaper")

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from tolerant.experiments.workloads.ranges import changing_rows, watched_ranges
+from tolerant.experiments.workloads.changing_ranges import changing_rows, watched_ranges
 from tolerant.notifications import RangeMin, simulate
 
 ROWS, SUBSCRIPTIONS, EVENTS = 20_000, 100_000, 10_000
@@ -22,7 +22,7 @@ EDGE = 120
 
 
 def rectangles(axes: Axes) -> None:
-    """The seed's Figure 5.1: t5 rises from 5 to 9; subscriptions are points."""
+    """Figure 5.1 of [DISS]: t5 rises from 5 to 9; subscriptions are points."""
     ids = [f"t{n}" for n in range(1, 10)]
     table = RangeMin.of(ids, [20, 10, 30, 40, 50, 70, 85, 85, 100], [3, 6, 8, 12, 5, 6, 14, 7, 2])
     for number, message in enumerate(table.update("t5", 50, 9)):
@@ -40,14 +40,16 @@ def rectangles(axes: Axes) -> None:
 
 
 def costs(axes: Axes) -> None:
-    """Bytes an event by affected subscriptions, as in Figure 5.9."""
+    """Bytes per event by affected subscriptions, as in Figure 5.9."""
     watched = watched_ranges(SUBSCRIPTIONS)
     tables = [changing_rows(ROWS, EVENTS, spikes=share) for share in SPIKES]
     for approach in ("s-un", "cn", "s-cn", "packed", "s-cn-active"):
         runs = [simulate(table.rows, table.changes, watched, approach) for table in tables]
         affected = [run.affected / run.changes for run in runs]
         axes.loglog(affected, [run.bytes / run.changes for run in runs], marker="o", markersize=3, label=approach)
-    axes.set(xlabel="affected subscriptions an event", title=f"bytes an event, {SUBSCRIPTIONS:,} ranges, {ROWS:,} rows")
+    axes.set(
+        xlabel="affected subscriptions an event", title=f"bytes per event, {SUBSCRIPTIONS:,} ranges, {ROWS:,} rows"
+    )
     axes.grid(alpha=0.3)
     axes.legend(loc="upper left", fontsize=8)
 

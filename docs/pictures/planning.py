@@ -9,7 +9,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from tolerant.experiments.workloads.aggregation import halves, portfolios, random_network, trace_of
+from tolerant.experiments.workloads.aggregator_networks import halves, portfolios, random_network, trace_of
 from tolerant.planning import Dynamics, plan, simulate
 
 HEURISTICS = ("naive", "optimal-bounds", "random", "min-cost", "max-gain", "exact")
@@ -28,7 +28,7 @@ def main() -> None:
             queries = portfolios(trace.items, 60, within, sizes=(3, 10))
             means.append(sum(simulate(plan(q, network, dynamics, heuristic), run).refreshes for q in queries) / 60)
         left.loglog(TOLERANCES, means, marker="o", markersize=3, label=heuristic)
-    left.set(title="60 queries of 3 to 10 items, 25 aggregators", xlabel="WITHIN", ylabel="messages a query")
+    left.set(title="60 queries of 3 to 10 items, 25 aggregators", xlabel="WITHIN", ylabel="messages per query")
     left.set_xticks(TOLERANCES, [f"{within:g}" for within in TOLERANCES])
     left.minorticks_off()
     left.grid(alpha=0.3)

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tolerant.experiments.workloads.polled import outcome, polled_trace, portfolios
+from tolerant.experiments.workloads.stock_prices import outcome, polled_trace, portfolios
 from tolerant.polling import simulate
 
 METHODS = {

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tolerant.experiments.workloads.moving import results
+from tolerant.experiments.workloads.moving_streams import results
 
 MEMORIES = [1, 2, 3, 5, 10, 20, 30, 50]
 SEEDS = range(4)

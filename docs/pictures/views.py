@@ -1,4 +1,4 @@
-"""Makes docs/views.png: what each method costs, by the tick of the refresh (seed 003, Figure 2.6)."""
+"""Makes docs/views.png: what each method costs, by the tick of the refresh ([DISS], Figure 2.6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from tolerant.experiments.views_fig26 import METHODS, measure
+from tolerant.experiments.views.views_fig26 import METHODS, measure
 
 
 def main() -> None:

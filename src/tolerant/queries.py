@@ -1,4 +1,4 @@
-"""The kinds of standing query and their answers, as frozen dataclasses."""
+"""Bounded aggregates and their answers, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 FUNCTIONS = ("sum", "avg", "min", "max", "count")
-"""The aggregate functions a bounded query may use."""
+"""The aggregate functions of bounded queries."""
 
 UNIT_WEIGHT_FUNCTIONS = ("min", "max", "count")
 
@@ -62,19 +62,19 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query is known to be at event time `at` (microseconds).
+    """The answer of a query at event time `at` (microseconds).
 
-    A *settled* answer (neither stale nor settling) claims low ≤ truth(at) ≤ high and high − low ≤ 2·within, of sources
-    heard of within their lease: items of one that has died count as they were set last until the lease is over, and
-    make the answer stale then. An end that is not known is None; so is everything where there is nothing to aggregate
-    (SQL's NULL).
+    A *settled* answer (neither stale nor settling) guarantees low ≤ truth(at) ≤ high and high − low ≤ 2·within, for
+    sources that were alive within their lease: items of a dead source count with their last value until the lease has
+    expired, and make the answer stale then. An unknown end is None; without items, all three are None (SQL's NULL).
 
-    Over a stream that is polled it claims so a fraction `fidelity` of the time: the one asked for, or less while some
-    item cannot be had. `delivered` is the fraction so far, as far as pulls tell (None before that can be told).
-    Elsewhere both are None: it always holds. `learning`: it is settling because it is not known yet how its items move.
+    Over a polled stream, the guarantee holds a fraction `fidelity` of the time: as requested, or less while some item
+    cannot be fetched. `delivered` is the fraction measured so far by pulls (None before the first measurement).
+    Elsewhere both are None: the guarantee always holds. `learning`: the answer is settling because the items' dynamics
+    are not known yet.
 
-    `no_pipeline_since`: where a client finds that the pipeline is out of service, the time (wall clock, microseconds)
-    after which nothing was processed; such an answer is stale.
+    `no_pipeline_since`: set by a client that finds the pipeline down: the time (wall clock, microseconds) after which
+    nothing was processed; such an answer is stale.
     """
 
     query: str
@@ -92,5 +92,5 @@ class Answer:
 
     @property
     def settled(self) -> bool:
-        """Whether the promise holds for this answer."""
+        """Whether the guarantee holds for this answer."""
         return not (self.stale or self.settling)

@@ -1,4 +1,4 @@
-"""Streams: the columns, key and options under which items' values arrive, and how a key is written as text."""
+"""Stream definitions: columns, key and options; and the text form of keys."""
 
 from __future__ import annotations
 
@@ -16,30 +16,34 @@ SECOND = 1_000_000
 
 EARLIEST, LATEST = -62_135_596_800 * SECOND, 7_258_118_400 * SECOND
 """The years 1 and 2200, in microseconds since 1970: a row or clock row of any other time is refused. Sums and
-differences of such times stay far from the end of 64 bits.
+differences of such times do not overflow 64 bits.
+"""
+
+SOURCE_LENGTH = 64
+"""Characters that the name of a source may have under any `max_key_length`: clock rows carry the id of a checkpoint
+there, which is a UUID.
 """
 
 CHOOSERS = ("risk", "max", "positive-negative", "per-item", "all", "every-tick")
-"""The ways in which a polled stream can choose what to ask for."""
+"""The algorithms that choose the items that a polled stream fetches."""
 
 REDIRECTS = ("same-origin", "any")
-"""The redirects that a poller can follow: to the same scheme, host and port, or anywhere."""
+"""The redirects that a poller may follow: to the same scheme, host and port, or to any."""
 
 POLICIES = ("exact", "uniform", "adaptive", "predictive")
-"""The filter policies that a stream can be run with."""
+"""The filter policies of streams."""
 
 SPLIT = "split"
-"""The policy of a stream with a network whose items may be answered by several aggregators, a share each."""
+"""The policy of a stream with a network in which several aggregators may answer shares of an item."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may be sent to a pipeline before it is refused, as dead letters; `docs/log.md` says why so much.
+    """Limits of what a pipeline accepts; what exceeds them becomes dead letters (`docs/log.md` gives the reasons).
 
-    `entry_bytes` and `entry_rows`: of one entry of the log, once decompressed. `key_length`: characters of a key or of
-    the name of a source. `dead_letters`: that one entry may cause, the others are summed up in one more. `sources`,
-    `items`, `queries`: of a stream. What is refused for the last two or three is missing from the stream, so its
-    answers are stale from then on.
+    `entry_bytes` and `entry_rows`: of one log entry, decompressed. `key_length`: characters of a key or of a source's
+    name. `dead_letters`: per entry, further ones are summarised in one more. `sources`, `items`, `queries`: of a
+    stream. A refused source or item is missing from the stream, so its answers are stale from then on.
     """
 
     entry_bytes: int = 256 << 20
@@ -53,20 +57,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How a stream is run; durations in microseconds. See `specs/0-pipeline.md` §3.
+    """How a stream is run; durations in microseconds. See `docs/design/pipeline.md` §3.
 
-    `tick`: time between readings. `period`: ticks between boundaries. `latency`: λ, how late a row may be appended
-    after its event time; with `latency_percentile`, written `latency = 'p99.9'`, only until rows have shown within
-    which time so many percent of them come. `lease`: how long a silent source is trusted. `shrink`: how much of its
-    width a filter gives up at each boundary. `shards` and `shard`: how many shards, and by which key column.
+    `tick`: time between readings. `period`: length of an adjustment period in ticks. `latency`: λ, how late a row may
+    be appended after its event time; with `latency_percentile`, written `latency = 'p99.9'`, only until that percentile
+    of the rows' delays has been measured. `lease`: how long a silent source is trusted. `shrink`: fraction of its width
+    that a filter loses at each period's end. `shards` and `shard`: how many shards, and by which key column.
     `retention`: how long rows are kept.
 
-    Of a stream that is polled: `path`: where the value stands in the JSON answer. `batch`: items that may share a
-    request. `at_once` and `per_second`: requests to a server, at most (0: any number). `timeout`: how long one may
-    take. `max_interval`: ticks after which an item is asked for in any case. `chooser`: how the items are chosen.
-    `stale_after`: age from which on a value is too old to answer with, whatever is thought of its item (0: a little
-    more than `max_interval`). `redirects`: which ones are followed. `credentials`: where user and password are, or a
-    token.
+    Of a polled stream: `path`: position of the value in the JSON reply. `batch`: items per request. `at_once` and
+    `per_second`: limits of the requests to a server (0: none). `timeout`: of a request. `max_interval`: ticks after
+    which an item is fetched in any case. `chooser`: algorithm that chooses the items. `stale_after`: age from which a
+    value is not used in answers, whatever its item's dynamics (0: a little more than `max_interval`). `redirects`:
+    which ones are followed. `credentials`: where user and password, or a token, are stored.
 
     `max_entry_bytes` and those that follow: see `Limits`.
     """
@@ -101,13 +104,28 @@ class StreamOptions:
 
     @property
     def limits(self) -> Limits:
-        """How much may be sent to it."""
+        """The limits of what the pipeline accepts."""
         return Limits(**{field.name: getattr(self, f"max_{field.name}") for field in fields(Limits)})
 
     @property
     def boundary(self) -> int:
-        """T: the time between two boundaries, microseconds."""
+        """T: the length of an adjustment period, microseconds."""
         return self.period * self.tick
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How much may be sent to a table: see `Limits`."""
+
+    max_entry_bytes: int = Limits.entry_bytes
+    max_entry_rows: int = Limits.entry_rows
+    max_key_length: int = Limits.key_length
+    max_dead_letters: int = Limits.dead_letters
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of one entry."""
+        return Limits(self.max_entry_bytes, self.max_entry_rows, self.max_key_length, self.max_dead_letters)
 
 
 @dataclass(frozen=True)
@@ -128,11 +146,11 @@ class Stream:
     uri: str | None = None
     options: StreamOptions = field(default_factory=StreamOptions)
     network: str | None = None
-    """Of a stream that aggregators answer for: what its `network.toml` said, in one way of writing it."""
+    """The normalised text of `network.toml`, for a stream that aggregators answer for."""
 
     @property
     def polled(self) -> bool:
-        """Whether its values are asked for at a web server."""
+        """Whether its values are fetched from a web server."""
         return self.uri is not None and self.uri.startswith(("http://", "https://"))
 
     @property
@@ -141,13 +159,8 @@ class Stream:
         return self.uri is not None and self.uri.endswith(".toml")
 
     @property
-    def feed(self) -> str:
-        """The topic that its sources write to: its pipeline's, or the one that aggregators read."""
-        return f"feeds.{self.name}" if self.networked else f"updates.{self.name}"
-
-    @property
     def value(self) -> str:
-        """The name of the column that changes: the one that is not part of the key."""
+        """The name of the value column: the one that is not part of the key."""
         return next(column.name for column in self.columns if column.name not in self.key)
 
     @property
@@ -169,12 +182,12 @@ def key_text(parts: tuple[KeyPart, ...]) -> str:
     return json.dumps(list(parts), separators=(",", ":"), ensure_ascii=False)
 
 
-_SUM = "\x1f"  # no item's key begins so: a key column's text must not
+_SUM = "\x1f"  # reserved: a key column's text must not start with it
 _SUM_KEY = re.compile(_SUM + r"(\d{1,6})/(\d{1,20})")
 
 
 def sum_key(shard: int, number: int) -> str:
-    """The key under which a source sends a sum of items; `number`: never the same again.
+    """The key under which a source sends a sum of items; `number` must be unique.
 
     >>> is_sum(sum_key(0, 7)), is_sum("web-1")
     (True, False)
@@ -183,20 +196,20 @@ def sum_key(shard: int, number: int) -> str:
 
 
 def is_sum(text: str) -> bool:
-    """Whether a key stands for a sum of items rather than an item."""
+    """Whether a key is that of a sum of items."""
     return text.startswith(_SUM)
 
 
 def shard_of_sum(text: str) -> int:
-    """The shard of the pipeline that reckons with a sum.
+    """The shard that a sum belongs to.
 
     Raises:
         ValueError: the text is not the key of a sum.
     """
-    found = _SUM_KEY.fullmatch(text)
-    if found is None:
+    match = _SUM_KEY.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} is not the key of a sum")
-    return int(found[1])
+    return int(match[1])
 
 
 _TEXT_IN_JSON = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -215,22 +228,22 @@ def key_parts(text: str, types: tuple[str, ...]) -> tuple[KeyPart, ...]:
     if types == ("STRING",):
         return (text,)
     is_list = len(types) > 1
-    found = flat_json(text)
-    parts = tuple(found) if isinstance(found, list) else (found,)
-    if isinstance(found, list) != is_list or len(parts) != len(types):
+    parsed = flat_json(text)
+    parts = tuple(parsed) if isinstance(parsed, list) else (parsed,)
+    if isinstance(parsed, list) != is_list or len(parts) != len(types):
         what = f"a JSON list of {len(types)} parts" if is_list else f"JSON, of type {types[0]}"
         raise ValueError(f"key {text!r:.80} must be {what}")
     return parts
 
 
 def flat_json(text: str) -> Any:
-    """What JSON text says: a value, or a list of values that are no lists or objects themselves, however deep.
+    """Parse JSON text: a value, or a list of values; refuses nested lists and objects, however deep.
 
     >>> flat_json('["web-1",7]')
     ['web-1', 7]
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the text is something else.
     """
     if text.count("[") > 1 or "{" in text:
         outside = _TEXT_IN_JSON.sub("", text)
@@ -240,8 +253,8 @@ def flat_json(text: str) -> Any:
 
 
 def fits_key(part: object, kind: str) -> bool:
-    """Whether a value can stand in a key column of this type: every number is finite and of 64 bits, every text can be
-    written as UTF-8.
+    """Whether a value is valid in a key column of this type: numbers must be finite and of 64 bits, text must be
+    encodable as UTF-8.
 
     >>> fits_key("web-1", "STRING"), fits_key("\\ud800", "STRING"), fits_key(True, "BIGINT"), fits_key(1e400, "DOUBLE")
     (True, False, False, False)

@@ -21,7 +21,7 @@ class Trace:
     """The values of named items over ticks.
 
     items: the items' names, all different.
-    values: float64[ticks, items]; NaN is no reading: the last one holds. Infinities are refused.
+    values: float64[ticks, items]; NaN means no reading: the last one still counts. Infinities are refused.
 
     >>> Trace(["x", "y"], [[1.0, 2.0], [np.nan, 3.0]]).filled().tolist()
     [[1.0, 2.0], [1.0, 3.0]]
@@ -42,7 +42,7 @@ class Trace:
         if len(set(items)) < len(items):
             twice = next(item for k, item in enumerate(items) if item in items[:k])
             raise ValueError(f"items must all be different, got {twice!r} twice")
-        # A minimum and a maximum need no array of the trace's size, as isinf() would.
+        # Minimum and maximum, because isinf() would allocate an array of the trace's size.
         if np.isinf([np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)]).any():
             tick, column = np.argwhere(np.isinf(values))[0]
             raise ValueError(
@@ -57,7 +57,7 @@ class Trace:
         return int(self.values.shape[0])
 
     def filled(self) -> NDArray[np.float64]:
-        """The values with each NaN replaced by the item's last reading; NaN before its first. float64[ticks, items]."""
+        """The values with each NaN replaced by the item's last reading (NaN before the first), of the same shape."""
         if not np.isnan(self.values.min()):
             return self.values
         filled = self.values.copy()
@@ -67,10 +67,10 @@ class Trace:
 
     @classmethod
     def read(cls, path: str | Path) -> Trace:
-        """The trace in a .csv or .parquet file.
+        """Read a trace from a .csv or .parquet file.
 
-        Long: the columns are at, item and value, in any order; each different `at` is a tick. Wide: one column an item
-        and one row a tick, in the order of the file; a column `at` is left out. An empty value is no reading.
+        Long format: the columns at, item and value, in any order; each distinct `at` is a tick. Wide format: one column
+        per item and one row per tick, in the order of the file; a column `at` is ignored. An empty value is no reading.
         """
         table = _table(Path(path))
         try:
@@ -80,7 +80,7 @@ class Trace:
 
 
 def spacing(path: str | Path) -> int | None:
-    """Microseconds between two ticks of a trace file, the median; None where its column `at` holds no timestamps."""
+    """Median time between two ticks of a trace file, in microseconds; None if its column `at` has no timestamps."""
     table = _table(Path(path))
     if "at" not in table.column_names or not pa.types.is_temporal(table.schema.field("at").type):
         return None
@@ -89,7 +89,7 @@ def spacing(path: str | Path) -> int | None:
 
 
 def random_walk(items: int | Sequence[str], ticks: int, steps: ArrayLike = 1.0, seed: int = 0) -> Trace:
-    """Walks that start at 0 and go up or down by `steps` each tick; steps: one number, or one per item.
+    """Random walks that start at 0 and go up or down by `steps` per tick; steps: one number, or one per item.
 
     items: names, or how many (then they are item0, item1, …).
 
@@ -120,7 +120,7 @@ def _table(path: Path) -> pa.Table:
 
 
 def _from_wide(table: pa.Table) -> Trace:
-    # By position: a name that comes twice is for the trace to refuse.
+    # By position: `Trace` refuses a name that occurs twice.
     kept = [(k, name) for k, name in enumerate(table.column_names) if name != "at"]
     columns = [_numbers(table.column(k), name) for k, name in kept]
     values = np.column_stack(columns) if columns else np.zeros((table.num_rows, 0))

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tolerant.client import missing, read, send
+from tolerant.client import StatementClient
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.streams import SECOND
 from tolerant.transport import open_log
@@ -22,13 +22,12 @@ class Pipeline:
         self.log = open_log(self.uri, create=True)
         self.now = time.time_ns() // 1000 // (10 * SECOND) * 10 * SECOND
         self.say(STREAM)
-        stream = read(self.log, STREAM)[0].stream
+        stream = StatementClient(self.log).parse(STREAM)[0].stream
         self.shard = BoundedShard(stream, 0, 1, "test")
         self.position = 0
 
     def say(self, text):
-        for statement in missing(self.log, read(self.log, text)):
-            send(self.log, statement)
+        StatementClient(self.log).register(text)
 
     def tick(self, seconds=1.0):
         """Time passes, and the pipeline takes what is in the log."""

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.edge import Table
 from tolerant.spark.kinds.tables import TableShard
 from tolerant.sql import Subscribe, parse
@@ -35,7 +35,7 @@ COUNT = parse("CREATE QUERY number AS SELECT COUNT(*) FROM reports WHERE x BETWE
 def uri(tmp_path):
     log, now = open_log(f"sqlite:///{tmp_path}/log.db", create=True), 1_000_002 * SECOND
     for statement in (REPORTS, AREA, LEFT, PARTS, LEVEL, COUNT):
-        send(log, statement)
+        StatementClient(log).send(statement)
     for low in (0.0, 1.0, 2.0, 50.0):
         statement = Subscribe("area", (low, 0.0, low + 5.0, 5.0))
         log.append("subscriptions.reports", subscription_row(statement, AREA, REPORTS))

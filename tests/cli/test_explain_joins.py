@@ -6,13 +6,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.edge import Table
-from tolerant.spark.kinds.growing import GrowingShard
-from tolerant.sql import GrowingPair, parse
+from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
+from tolerant.sql import AppendOnlyJoinInput, parse
 from tolerant.streams import SECOND
 from tolerant.transport import open_log
-from tolerant.transport.changes import clock_row, topic_of
+from tolerant.transport.changes import clock_row
+from tolerant.transport.topics import changes_topic
 
 TABLES = tuple(parse(f"CREATE TABLE {name} (id BIGINT, k BIGINT, v DOUBLE) KEY (id)") for name in ("r", "s"))
 KEPT = parse("CREATE QUERY kept AS SELECT * FROM r JOIN s ON r.k = s.k KEEP 8 ROWS")
@@ -28,15 +29,15 @@ def uri(tmp_path):
     uri, now = f"sqlite:///{tmp_path}/log.db", 1_000_000 * SECOND
     log = open_log(uri, create=True)
     for statement in (*TABLES, KEPT, parse(f"CREATE QUERY ranged AS {RANGED}")):
-        send(log, statement)
+        StatementClient(log).send(statement)
     for place, table in enumerate(TABLES):
         clock = iter(range(now + 5 * place, now + SECOND, 2))
         with Table(table, log, "shop", clock=lambda clock=clock: next(clock)) as rows:
             for number in range(20):
                 rows.insert(id=number, k=number if number % 2 else 0, v=1.0)
     for table in TABLES:
-        log.append(topic_of(table.name), clock_row(table.columns, now + 30 * SECOND, 1, "checkpoint"))
-    shard = GrowingShard(GrowingPair.of(*TABLES))
+        log.append(changes_topic(table.name), clock_row(table.columns, now + 30 * SECOND, 1, "checkpoint"))
+    shard = AppendOnlyJoinShard(AppendOnlyJoinInput.of(*TABLES))
     outputs, _ = shard.apply(log.read(["queries", "changes.r", "changes.s"]))
     log.append_packed([(output.topic, output.payload) for output in outputs])
     log.close()
@@ -103,4 +104,4 @@ def test_watch_and_status_show_the_share(uri):
     assert "results so far, about" in shown.stdout
     status = call("status", "--log", uri)
     assert "r~s" in status.stdout
-    assert "% share" in status.stdout
+    assert "% of all results" in status.stdout

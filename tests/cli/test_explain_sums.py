@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tolerant.cli import app
 from tolerant.edge import Source
-from tolerant.filters.forms import QUERIES
+from tolerant.filters.form_costs import QUERIES
 
 HOSTS = [(f"web-{number}", "in") for number in range(5)]
 
@@ -17,7 +17,8 @@ def summed(pipeline):
     """A source of five hosts, four of which it sends as one value; the fifth came later."""
     pipeline.say("CREATE QUERY inbound AS SELECT AVG(rate) FROM traffic WHERE kind = 'in' WITHIN 5;")
     with Source("traffic", pipeline.log, name="rack", clock=lambda: pipeline.now) as source:
-        source._core._sums.every, source._core._sums.better = 1, lambda one: QUERIES
+        sums = source._core._sum_filter.sums
+        sums.every, sums.better = 1, lambda group: QUERIES
         for turn in range(70):
             hosts = HOSTS[: 4 if turn < 60 else 5]
             source.set_many(hosts, [turn / 50 + number for number in range(len(hosts))])

@@ -7,7 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
+from tolerant.edge import replay
+from tolerant.kernels.versions import version
 from tolerant.transport import rows
+from tolerant.transport.common import wall_clock
+from tolerant.transport.heartbeats import Heartbeat, heartbeat_batch
+from tolerant.transport.topics import HEARTBEATS
 
 
 def call(*arguments):
@@ -104,3 +109,30 @@ def test_a_replay_that_waits_says_so(pipeline, trace, monkeypatch):
     monkeypatch.setattr(sys.modules["tolerant.cli.replay"], "PATIENT", 0.0)
     result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "max", "--for", "0.3")
     assert "Waiting for the pipeline" in result.stderr
+    assert "no pipeline has followed" in result.stdout
+
+
+def beat(log):
+    log.append(HEARTBEATS, heartbeat_batch([(Heartbeat("traffic", wall_clock()), version(1, 1))]))
+
+
+def test_a_replay_in_real_time_says_whether_there_is_a_pipeline(pipeline, trace):
+    words = ("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "50")
+    result = call(*words)
+    assert "No pipeline runs traffic yet" in result.stderr
+    assert "no pipeline has followed" in result.stdout
+    beat(pipeline.log)
+    result = call(*words)
+    assert "No pipeline runs traffic yet" not in result.stderr
+    assert "no pipeline has followed" not in result.stdout
+
+
+def test_a_replay_waits_for_a_pipeline_that_is_starting(pipeline, trace):
+    """As long as it is alive, however long that takes; without one it waits for as long as its patience lasts."""
+    beat(pipeline.log)
+    done = replay(trace, "traffic", pipeline.log, "max", seconds=1.0, patience=0.0)
+    assert done.ticks < 3
+    pipeline.log.append(HEARTBEATS, heartbeat_batch([(Heartbeat("traffic", 0), version(1, 2))]))
+    done = replay(trace, "traffic", pipeline.log, "max", patience=0.0)
+    assert done.ticks == 3
+    assert not done.followed

@@ -9,14 +9,15 @@ from typer.testing import CliRunner
 from tolerant.cli import app
 from tolerant.cli.figures import stream_figures
 from tolerant.cli.unsettled import unsettled_reason
-from tolerant.edge import Source
+from tolerant.edge import ConflictWarning, Source
 from tolerant.kernels.versions import version
 from tolerant.streams import SECOND
 from tolerant.transport import rows
 from tolerant.transport.common import wall_clock
 from tolerant.transport.heartbeats import LEASE, Heartbeat, heartbeat_batch
-from tolerant.transport.log import HEARTBEATS
+from tolerant.transport.topics import HEARTBEATS
 
+QUERY = "CREATE QUERY inbound AS SELECT SUM(rate) FROM traffic WHERE kind = 'in' WITHIN 5;"
 SINCE = 1_700_000_000_000_000
 
 
@@ -68,8 +69,33 @@ def test_a_silent_source_is_the_reason(traffic):
     reason = unsettled_reason(traffic.log, "inbound")
     assert "source test not heard since" in reason
     assert "(2 items)" in reason
-    assert "source test not heard since" in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    assert f"not settled: {reason}" in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
     assert "source test not heard since" in call("status", "--log", traffic.uri)
+
+
+def test_a_conflict_is_shown_at_once_and_is_the_reason(traffic):
+    with Source("traffic", traffic.log, name="test", clock=lambda: traffic.now) as source:
+        source.set_many([("web-1", "in"), ("web-2", "in"), ("web-1", "out")], [10.0, 20.0, 5.0])
+        source.advance()
+        traffic.tick()
+        with Source("traffic", traffic.log, name="intruder", clock=lambda: traffic.now) as intruder:
+            taken = intruder.set(("web-1", "in"), 500.0)
+            intruder.advance()
+        traffic.tick()
+        found = json.loads(call("status", "--log", traffic.uri, "--json"))["traffic"]["conflicts"]
+        conflict = {"item": '["web-1","in"]', "owner": "intruder", "other": "test", "since": taken}
+        assert found == [conflict]
+        shown = call("status", "--log", traffic.uri)
+        assert """conflict: item '["web-1","in"]' belongs to source 'intruder' since""" in shown
+        reason = """item ["web-1","in"] is claimed by sources intruder and test"""
+        assert unsettled_reason(traffic.log, "inbound").startswith(reason)
+        source.flush()  # it takes what is new in the log
+        with pytest.warns(ConflictWarning):
+            source.advance()
+        for _ in range(25):
+            traffic.tick()
+            source.advance()
+        assert json.loads(call("status", "--log", traffic.uri, "--json"))["traffic"]["conflicts"] == []
 
 
 def test_an_item_that_never_sent_is_the_reason(traffic):
@@ -95,6 +121,22 @@ def test_a_tightening_is_the_reason(traffic):
         assert "tightening under way: 2 of 2 items" in unsettled_reason(traffic.log, "narrow")
 
 
+def test_an_answer_says_why_before_its_pipeline_has_reported(traffic):
+    """A pipeline reports once per period; what an answer itself says is known at once."""
+    assert "not settled" not in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    settling = {"query": "inbound", "group": "", "at": traffic.now, "low": 1.0, "value": 2.0, "high": 3.0}
+    body = rows.current_body({**settling, "stale": False, "settling": True})
+    traffic.log.append("current.inbound", rows.compacted([("", 2**61, body)]))
+    assert "not settled: a tightening is under way" in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+
+
+def test_an_answer_that_is_not_there_says_why(pipeline):
+    pipeline.say(QUERY)
+    assert "not settled: no pipeline has run it yet" in call("watch", "inbound", "--log", pipeline.uri, "--for", 0.3)
+    beat(pipeline.log, wall_clock(), 0)
+    assert "not settled: the pipeline is starting" in call("watch", "inbound", "--log", pipeline.uri, "--for", 0.3)
+
+
 def test_late_rows_are_listed_by_source_with_their_delay(traffic):
     late = rows.updates_batch(
         kind="update", keys=['["web-1","in"]'], at=[traffic.now - 4 * SECOND], source="test",
@@ -113,7 +155,7 @@ def test_dead_letters_are_grouped_by_reason_with_a_count_and_an_example(traffic)
     letter = {"kind": "update", "key": "k", "at": 1, "source": "s", "sequence": 1, "value": 1.0, "payload": b""}
     letters = [{**letter, "reason": f"at is {n} µs ahead of the pipeline's clock"} for n in range(300)]
     letters.append({**letter, "reason": "value must be a finite number, got nan"})
-    traffic.log.append("dead.traffic", pa.RecordBatch.from_pylist(letters, schema=rows.DEAD))
+    traffic.log.append("dead_letters.traffic", pa.RecordBatch.from_pylist(letters, schema=rows.DEAD))
     shown = call("dead", "traffic", "--log", traffic.uri)
     assert "301 rows" in shown
     assert "at is 299 µs ahead" in shown
@@ -131,3 +173,7 @@ def test_messages_saved_are_told_in_total_and_per_query(traffic):
     assert record["saved_so_far"] == pytest.approx(max(0.0, 1 - record["messages"]["total"] / 40))
     assert set(record["queries"]) == {"inbound"}
     assert 0 <= record["queries"]["inbound"]["saved"] <= 1
+    # The third item is in no query: its silence saves nobody anything.
+    assert len(figures.items) == 3
+    assert record["unfiltered_per_second"] == 2.0
+    assert "from 2 items" in call("status", "--log", traffic.uri)

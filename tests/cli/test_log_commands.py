@@ -95,6 +95,17 @@ def test_a_query_that_there_is_not_is_told_at_once(command: str, traffic) -> Non
     assert "there are: none" in result.output if command == "refresh" else "did you mean inbound?" in result.output
 
 
+def test_a_query_that_was_dropped_is_not_waited_for(traffic) -> None:
+    traffic.say("DROP QUERY inbound")
+    traffic.tick()
+    result = CliRunner().invoke(app, ["watch", "inbound", "--log", traffic.uri])
+    assert result.exit_code != 0
+    assert "there is no query inbound" in result.output
+    kept = CliRunner().invoke(app, ["watch", "inbound", "--log", traffic.uri, "--from-start", "--json", "--for", "0.2"])
+    assert kept.exit_code == 0
+    assert '"query": "inbound"' in kept.output
+
+
 def test_dead_letters_of_a_stream_that_there_is_not(traffic) -> None:
     result = call("dead", "trafic", "--log", traffic.uri)
     assert result.exit_code == 1

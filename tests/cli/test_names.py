@@ -16,13 +16,23 @@ from rich.table import Table
 from typer.testing import CliRunner
 
 import tolerant.cli
-from tolerant.cli import app, explain_channels, explain_joins, explain_polled, figures, local, reporting, sending
+from tolerant.cli import (
+    app,
+    explain_channels,
+    explain_joins,
+    explain_polled,
+    figures,
+    local,
+    reporting,
+    statement_output,
+)
 from tolerant.cli.text import Screen, visible
 from tolerant.client import ConditionMet, Outage, Refreshed, ViewRows
-from tolerant.client.deliveries import RowChange
+from tolerant.client.row_listener import RowChange
 from tolerant.queries import Answer
 from tolerant.sql import Catalogue, Show, parse
 from tolerant.transport import MemoryLog, rows
+from tolerant.transport.conflicts import Conflict
 
 # The package has functions by the names of these modules.
 agent, dead, explain, plan, refresh, status, watch = (
@@ -62,17 +72,17 @@ def of_status(name: str) -> str:
     screen = console()
     source = {"items": 1, "heard": 1, "epoch": 1, "skew": 0, "stale": False}
     query = {"within": 1.0, "groups": 1, "items": 1, "stale": 0, "settling": 0, "late_us": 0}
-    summary = {"horizon": 1, "sources": {name: source}, "queries": {name: query}, "late": 1, "dead": 1}
+    summary = {"watermark": 1, "sources": {name: source}, "queries": {name: query}, "late": 1, "dead": 1}
     summary["late_sources"] = {name: [1, 1]}
-    summary["conflicts"] = [{"item": name, "owner": name, "other": name, "since": 1}]
+    conflicts = [Conflict(name, name, name, 1)]
     found = figures.StreamFigures(name, (summary,), empty_items(name))
     group = dead.DeadGroup(name, 1, name, name, name, 1)
     for outage in (None, Outage(name, 1)):
-        status._show(screen, status.StreamReport(name, None, found, outage, 1, [group], {}, {name: name}))
-        status._show(screen, status.StreamReport(name, None, None, outage, None, [], {}, {}))
+        status._show(screen, status.StreamReport(name, None, found, outage, 1, [group], {}, {name: name}, conflicts))
+        status._show(screen, status.StreamReport(name, None, None, outage, None, [], {}, {}, []))
     status._show_table(screen, name, None)
-    status._show_table(screen, name, {"horizon": 1, "subscriptions": {name: 2}, "figures": {name: {"rows": 1}}})
-    status._show_table(screen, name, {"horizon": 1, "subscriptions": {}, "views": {name: view(name)}})
+    status._show_table(screen, name, {"watermark": 1, "subscriptions": {name: 2}, "figures": {name: {"rows": 1}}})
+    status._show_table(screen, name, {"watermark": 1, "subscriptions": {}, "views": {name: view(name)}})
     return printed(screen)
 
 
@@ -95,7 +105,7 @@ def view(name: str) -> dict[str, object]:
 def of_watch(name: str) -> str:
     screen, held = console(), watch._Screen()
     held.take_all(iter([answer(name)]))
-    screen.print(held.table(name, None, name))
+    screen.print(held.picture(name, None, name))
     row = {name: name}
     for change in (RowChange("insert", row, 1, None), ConditionMet(name, 1, None)):
         screen.print(*watch._line(change), highlight=True)
@@ -157,7 +167,7 @@ def refreshed(name: str) -> None:
 
 
 def submitted(name: str) -> None:
-    sending._tell(name, 1, ((1, name),))
+    statement_output._tell(name, 1, ((1, name),))
 
 
 def metrics(name: str) -> None:
@@ -188,7 +198,7 @@ def test_printing_of_any_name(show, capsys: pytest.CaptureFixture[str], monkeypa
 def test_dead_letters_of_any_name(name: str) -> None:
     log = MemoryLog()
     row = dict.fromkeys(rows.DEAD.names) | {"source": name, "kind": "update", "key": name, "reason": name, "at": 1}
-    log.append("dead.s", pa.RecordBatch.from_pylist([row], schema=rows.DEAD))
+    log.append("dead_letters.s", pa.RecordBatch.from_pylist([row], schema=rows.DEAD))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dead, "existing_log", lambda uri: log)
         result = CliRunner().invoke(app, ["dead", "s"], env={"COLUMNS": "10000"})

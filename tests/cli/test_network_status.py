@@ -7,8 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
+from tolerant.cli.unsettled import unsettled_reason
 from tolerant.planning import Network
-from tolerant.testing.networks import NetworkWorld
+from tolerant.testing.networks import SimulatedNetwork
 from tolerant.transport import SqliteLog
 
 TOTAL = "CREATE QUERY nsum AS SELECT SUM(price) FROM prices WITHIN 4"
@@ -18,7 +19,7 @@ NETWORK = Network({"D1": {"a": 0.1, "b": 0.1, "c": 0.1}, "D2": {"d": 0.1, "e": 0
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The log of a network in which everything is well for a while, and then an aggregator dies for good."""
-    world = NetworkWorld(2, NETWORK, faults=False, queries=[TOTAL])
+    world = SimulatedNetwork(2, NETWORK, faults=False, queries=[TOTAL])
     world.steps = dict.fromkeys(world.items, 0.5)
     world.run(12)
     folder: Path = tmp_path_factory.mktemp("network")
@@ -56,3 +57,11 @@ def test_plan_names_a_query_that_cannot_be_answered_as_people_know_it(played: st
     assert "query 'nsum' cannot be answered" in " ".join(shown.split())
     assert "x00" not in shown
     assert "\x00" not in shown
+
+
+def test_an_aggregator_that_has_died_is_the_reason(played: str) -> None:
+    well, dead = map(SqliteLog, (uri.removeprefix("sqlite:///") for uri in played.split()))
+    assert unsettled_reason(well, "nsum") == ""
+    assert unsettled_reason(dead, "nsum").startswith("aggregator D2 not heard since ")
+    well.close()
+    dead.close()

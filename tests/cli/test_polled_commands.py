@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.client import missing, read, send
+from tolerant.cli.unsettled import unsettled_reason
+from tolerant.client import StatementClient
 from tolerant.spark.kinds.polled import PolledShard
 from tolerant.streams import SECOND
 from tolerant.transport import open_log
@@ -25,8 +26,7 @@ def call(*arguments):
 @pytest.fixture
 def log(tmp_path):
     opened = open_log(f"sqlite:///{tmp_path}/log.db", create=True)
-    for statement in missing(opened, read(opened, STREAM + OPTIONS + QUERY)):
-        send(opened, statement)
+    StatementClient(opened).register(STREAM + OPTIONS + QUERY)
     yield opened
     opened.close()
 
@@ -34,7 +34,7 @@ def log(tmp_path):
 @pytest.fixture
 def answered(log):
     """A is well, B fails since its first pull; the pipeline has said how it is."""
-    shard = PolledShard(read(log, STREAM + OPTIONS)[0].stream)
+    shard = PolledShard(StatementClient(log).parse(STREAM + OPTIONS)[0].stream)
     for tick in range(1_000, 1_016):
         at = tick * SECOND // 10 + 1
         second = (
@@ -65,12 +65,15 @@ def unpack_kinds(entry):
 )
 def test_poll_says_what_is_wrong(log, arguments, said, monkeypatch):
     pytest.importorskip("aiohttp")
-    for statement in missing(log, read(log, "CREATE STREAM plain (k STRING, v DOUBLE) KEY (k)")):
-        send(log, statement)
+    StatementClient(log).register("CREATE STREAM plain (k STRING, v DOUBLE) KEY (k)")
     monkeypatch.setattr("tolerant.edge.polling.stream_poller.find_stream.__defaults__", (0.0,))
     result = call("poll", *arguments, "--log", log.uri)
     assert result.exit_code == 2
     assert said in result.output
+
+
+def test_an_item_that_cannot_be_had_is_the_reason(answered):
+    assert unsettled_reason(answered, "total") == "B cannot be had: status 500"
 
 
 def test_watch_shows_the_fidelity(answered):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from tolerant.cli import app
 from tolerant.cli.explain import Explanation, Share, _show, estimates
 from tolerant.cli.figures import Messages
-from tolerant.filters.view import FACTORS
+from tolerant.filters.status_view import FACTORS
 from tolerant.streams import SECOND
 from tolerant.transport import rows
 
@@ -105,7 +105,7 @@ def test_estimates_follow_the_curves_and_stop_at_a_message_a_tick():
 def test_dead_rows_are_shown_with_the_reason(traffic):
     row = {"reason": "value must be finite", "kind": "update", "key": "k", "at": 2**62, "source": "s", "sequence": 1}
     batch = pa.RecordBatch.from_pylist([{**row, "value": np.nan, "payload": b"\x01"}], schema=rows.DEAD)
-    traffic.log.append("dead.traffic", batch)
+    traffic.log.append("dead_letters.traffic", batch)
     assert "value must be finite" in call("dead", "traffic", "--log", traffic.uri).stdout.replace("\n", " ")
     found = lines(call("dead", "traffic", "--log", traffic.uri, "--json"))
     assert found[0]["payload"] == "01"

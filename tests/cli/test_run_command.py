@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tolerant.cli import app
 from tolerant.cli.run import _register, _trigger
-from tolerant.client import Client, list_subscriptions, missing, read, send, standing
+from tolerant.client import Client, StatementClient, list_subscriptions, load_catalogue
 from tolerant.edge import Source
 from tolerant.transport import open_log
 
@@ -40,7 +40,7 @@ def test_an_error_in_the_file_names_file_line_and_column(place):
     assert result.exit_code == 2
     assert f"{file}:2:" in result.output
     assert "trafic" in result.output
-    assert not standing(open_log(uri)).streams
+    assert not load_catalogue(open_log(uri)).streams
 
 
 def test_a_conflict_with_the_log_is_shown_with_what_resolves_it(place, pipeline):
@@ -64,8 +64,7 @@ def tour(tmp_path):
 
 
 def say(log, text):
-    for statement in missing(log, read(log, text)):
-        send(log, statement)
+    StatementClient(log).register(text)
 
 
 def test_the_tour_is_registered_again_after_its_alter(tour, capsys):
@@ -75,9 +74,9 @@ def test_the_tour_is_registered_again_after_its_alter(tour, capsys):
     say(log, alter)
     _register(log, file)
     assert f"query inbound: {file} says WITHIN 5, the log WITHIN 3 since an ALTER" in capsys.readouterr().err
-    assert standing(log).queries["inbound"].select.within == 3.0
+    assert load_catalogue(log).queries["inbound"].select.within == 3.0
     _register(log, file, apply=True)
-    assert standing(log).queries["inbound"].select.within == 5.0
+    assert load_catalogue(log).queries["inbound"].select.within == 5.0
     log.close()
 
 
@@ -92,7 +91,7 @@ def test_the_tour_runs_again_after_its_alter(tour):
     again = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert again.returncode == 0, again.stderr
     assert "going on with WITHIN 3" in again.stderr
-    assert standing(log).queries["inbound"].select.within == 3.0
+    assert load_catalogue(log).queries["inbound"].select.within == 3.0
     log.close()
 
 
@@ -140,7 +139,7 @@ def test_rows_are_not_for_a_file_that_is_run_again(place, text):
     result = call("run", file, "--log", uri)
     assert result.exit_code == 2
     assert f"{file}:4:1: {text.split()[0]} is not for a file that is run again" in result.output
-    assert not standing(open_log(uri)).streams
+    assert not load_catalogue(open_log(uri)).streams
 
 
 def test_triggers():

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.client import standing
+from tolerant.client import load_catalogue
 from tolerant.transport import open_log
 
 
@@ -33,7 +33,7 @@ def test_a_query_is_registered_altered_and_dropped(running):
     create = "CREATE QUERY outbound AS SELECT SUM(rate) FROM traffic WHERE kind = 'out' WITHIN 2"
     assert "created" in call("sql", create, "--log", running.uri).stdout
     assert "altered" in call("sql", "ALTER QUERY outbound WITHIN 1", "--log", running.uri).stdout
-    assert standing(running.log).queries["outbound"].select.within == 1
+    assert load_catalogue(running.log).queries["outbound"].select.within == 1
     assert "dropped" in call("sql", "DROP QUERY outbound", "--log", running.uri).stdout
 
 
@@ -57,7 +57,7 @@ def test_without_a_pipeline_it_says_that_the_statement_stands(traffic):
     result = call("sql", create, "--log", traffic.uri, "--timeout", 0.1)
     assert result.exit_code == 1
     assert "no pipeline since" in result.output
-    assert "outbound" in standing(traffic.log).queries
+    assert "outbound" in load_catalogue(traffic.log).queries
 
 
 def test_show_lists_what_there_is(traffic):

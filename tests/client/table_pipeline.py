@@ -2,7 +2,7 @@
 
 import threading
 
-from tolerant.client import missing, read, send
+from tolerant.client import StatementClient
 from tolerant.edge import Table
 from tolerant.spark.kinds.tables import TableShard
 from tolerant.transport import MemoryLog
@@ -25,9 +25,8 @@ class TablePipeline:
     def __init__(self, log=None, statements=STATEMENTS):
         self.log = MemoryLog() if log is None else log
         self.now = 1_000_000_000
-        for statement in missing(self.log, read(self.log, statements)):
-            send(self.log, statement)
-        self.definition = read(MemoryLog(), statements)[0]
+        StatementClient(self.log).register(statements)
+        self.definition = StatementClient(MemoryLog()).parse(statements)[0]
         self.table = Table(self.definition, self.log, "shop", clock=lambda: self.now)
         self._shard, self._position = TableShard(self.definition), 0
         self._turn = threading.Lock()

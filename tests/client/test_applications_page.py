@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tolerant.client import Client, Subscription, missing, read, reply_to, send, send_subscription
+from tolerant.client import Client, StatementClient, Subscription
 from tolerant.client.feeds import Feed, Listener
 from tolerant.client.positions import Position
 from tolerant.edge import Table
@@ -37,9 +37,10 @@ class Pipelines(threading.Thread):
     def __init__(self, uri: str) -> None:
         super().__init__(daemon=True)
         self.log = open_log(uri, create=True)
-        for statement in missing(self.log, read(self.log, STATEMENTS)):
-            send(self.log, statement)
-        stock = next(found for found in read(MemoryLog(), STATEMENTS) if isinstance(found, CreateTable))
+        StatementClient(self.log).register(STATEMENTS)
+        stock = next(
+            found for found in StatementClient(MemoryLog()).parse(STATEMENTS) if isinstance(found, CreateTable)
+        )
         self.now = time.time_ns() // 1000
         self.table = Table(stock, self.log, "shop", clock=lambda: self.now)
         self.over = threading.Event()
@@ -215,8 +216,8 @@ def test_one_unsubscribes_for_all(pipelines: Pipelines) -> None:
     both = [Client(pipelines.log).subscribe("area", low=20, high=60) for _ in range(2)]
     pipelines.put(1, 30.0)
     assert [heard(one) for one in both] == [["insert"], ["insert"]]
-    sent = send_subscription(pipelines.log, parse("UNSUBSCRIBE area(20, 60)")).sent
-    reply = reply_to(pipelines.log, sent, PATIENCE)
+    sent = StatementClient(pipelines.log).send_subscription(parse("UNSUBSCRIBE area(20, 60)")).sent
+    reply = StatementClient(pipelines.log).reply_to(sent, PATIENCE)
     assert reply is not None
     assert reply.accepted
     pipelines.put(2, 30.0)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.spark.kinds.pairs import PairShard
-from tolerant.sql import CreateTable, Pair, parse_many
+from tolerant.sql import CreateTable, JoinInput, parse_many
 from tolerant.transport import Log, open_log
-from tolerant.transport.changes import clock_row, topic_of
+from tolerant.transport.changes import clock_row
 from tolerant.transport.rows import unpack
+from tolerant.transport.topics import changes_topic
 
 PAGE = (Path(__file__).parents[2] / "docs" / "joins.md").read_text()
 (STATEMENTS,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
@@ -27,16 +28,16 @@ class Pipeline(threading.Thread):
         self.log, self.over = open_log("sqlite:///tolerant.db", create=True), threading.Event()
         self.statements = parse_many(STATEMENTS)
         for statement in self.statements:
-            send(self.log, statement)
+            StatementClient(self.log).send(statement)
 
     def run(self) -> None:
-        pair = Pair.of(*(found for found in self.statements if isinstance(found, CreateTable)))
+        pair = JoinInput.of(*(found for found in self.statements if isinstance(found, CreateTable)))
         shard, position = PairShard(pair), 0
-        topics = ["queries", *(topic_of(table.name) for table in pair.tables), f"subscriptions.{pair.name}"]
+        topics = ["queries", *(changes_topic(table.name) for table in pair.tables), f"subscriptions.{pair.name}"]
         while not self.over.wait(0.05):
             for table in pair.tables:
                 clock = clock_row(table.columns, time.time_ns() // 1000, 1, "checkpoint")
-                self.log.append(topic_of(table.name), clock)
+                self.log.append(changes_topic(table.name), clock)
             entries = self.log.read(topics, position)
             position = entries[-1].position
             outputs, _ = shard.apply(entries)

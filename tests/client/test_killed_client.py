@@ -12,7 +12,7 @@ from pathlib import Path
 
 from killed_application import application
 
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.edge import Table
 from tolerant.spark.kinds.tables import TableShard
 from tolerant.sql import parse
@@ -54,8 +54,8 @@ class Shop(threading.Thread):
 def test_a_client_killed_at_random_hears_every_change_once(tmp_path: Path) -> None:
     uri, file = f"sqlite:///{tmp_path}/log.db", str(tmp_path / "kept.db")
     shop = Shop(uri)
-    send(shop.log, STOCK)
-    send(shop.log, CHEAP)
+    StatementClient(shop.log).send(STOCK)
+    StatementClient(shop.log).send(CHEAP)
     shop.start()
     chance = random.Random(2)
     context = multiprocessing.get_context("forkserver")
@@ -85,7 +85,8 @@ def test_a_client_killed_at_random_hears_every_change_once(tmp_path: Path) -> No
 
 def wait(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
-    while not condition() and time.monotonic() < end:
+    while not condition():
+        assert time.monotonic() < end, "waited a minute"
         time.sleep(0.02)
 
 

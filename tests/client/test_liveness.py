@@ -3,13 +3,16 @@
 import itertools
 
 import pytest
-from test_answers import answer, publish
+from test_answer_listener import answer, publish
 
-from tolerant.client import Client, liveness, missing, read, send
+from tolerant.client import Client, StatementClient, liveness
 from tolerant.kernels.versions import version
+from tolerant.sql import StatementError
 from tolerant.transport import MemoryLog
 from tolerant.transport.heartbeats import LEASE, Heartbeat, heartbeat_batch
-from tolerant.transport.log import HEARTBEATS, START
+from tolerant.transport.log import START
+from tolerant.transport.rows import compacted
+from tolerant.transport.topics import HEARTBEATS
 
 NOW = 1_700_000_000_000_000
 STATEMENTS = """
@@ -18,13 +21,12 @@ CREATE QUERY q AS SELECT SUM(rate) FROM s WITHIN 5;
 """
 
 
-class World:
+class SimulatedCluster:
     """A log with the query `q`, a wall clock that is set by hand, and a pipeline that beats when it is told to."""
 
     def __init__(self):
         self.log, self.now, self.beats = MemoryLog(), NOW, 0
-        for statement in missing(self.log, read(self.log, STATEMENTS)):
-            send(self.log, statement)
+        StatementClient(self.log).register(STATEMENTS)
 
     def beat(self, **changes):
         self.beats += 1
@@ -34,7 +36,7 @@ class World:
 
 @pytest.fixture
 def world(monkeypatch):
-    made = World()
+    made = SimulatedCluster()
     monkeypatch.setattr(liveness, "wall_clock", lambda: made.now)
     monkeypatch.setattr(liveness, "CHECK", 0.0)
     return made
@@ -99,3 +101,41 @@ def test_text_says_since_when(world):
     assert "behind" in liveness.outage_text(liveness.query_outage(world.log, "q"))
     world.beat(stopped=True)
     assert "(stopped)" in liveness.outage_text(liveness.query_outage(world.log, "q"))
+
+
+def test_a_query_that_is_dropped_is_not_current_any_more(world):
+    publish(world.log, answer(1, 5.0))
+    world.beat()
+    client = Client(world.log)
+    changes = client.answers("q")
+    assert next(changes).answer.settled
+    StatementClient(world.log).send(
+        StatementClient(world.log).parse("DROP QUERY q")[0]
+    )  # and the pipeline has not taken it yet
+    dropped = next(changes).answer
+    assert dropped.no_pipeline_since is not None
+    assert not dropped.settled
+    assert liveness.outage_text(client.outage("q")) == "the query has been dropped"
+    for ask in (client.current, lambda query: next(client.answers(query))):
+        with pytest.raises(StatementError, match="there is no query q; there are: none"):
+            ask("q")
+    assert client.history("q") == [answer(1, 5.0)]
+    assert next(client.answers("q", START)).answer == answer(1, 5.0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"nonsense",
+        b"[1]",
+        b'{"at": Infinity, "processed": 1, "stopped": false}',
+        b'{"at": 4611686018427387904, "processed": 4611686018427387904, "stopped": false}',
+        b'{"at": 1800000000000000, "processed": 1800000000000000, "stopped": false}',
+    ],
+)
+def test_no_heartbeat_makes_a_dead_pipeline_look_alive(world, body):
+    publish(world.log, answer(1, 5.0))
+    world.log.append(HEARTBEATS, compacted([("s", version(1, 1), body)]))
+    (found,) = Client(world.log).current("q")
+    assert not found.settled
+    assert liveness.outage_text(Client(world.log).outage("q"))

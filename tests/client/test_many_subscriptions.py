@@ -6,7 +6,7 @@ import random
 import pytest
 from table_pipeline import TablePipeline
 
-from tolerant.client import Client, list_subscriptions, send, send_subscription
+from tolerant.client import Client, StatementClient, list_subscriptions
 from tolerant.sql import StatementError, parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.transport import Deleted, MemoryLog
@@ -25,7 +25,7 @@ def as_told(change):
 
 
 def register(pipeline, query, *values):
-    send_subscription(pipeline.log, parse(f"SUBSCRIBE {query}({', '.join(map(str, values))})"))
+    StatementClient(pipeline.log).send_subscription(parse(f"SUBSCRIBE {query}({', '.join(map(str, values))})"))
     pipeline.step()
 
 
@@ -65,7 +65,7 @@ def test_many_resume_in_one_pass_as_each_would_alone(query, seed):
                 kept[low, high] = str(changes[-1].position)
         # A range that is unsubscribed and subscribed again is on another channel from then on.
         low, high = chance.choice(ranges)
-        send_subscription(pipeline.log, parse(f"UNSUBSCRIBE {query}({low}, {high})"))
+        StatementClient(pipeline.log).send_subscription(parse(f"UNSUBSCRIBE {query}({low}, {high})"))
         life(chance, pipeline, 2)
         if chance.random() < 0.7:
             register(pipeline, query, low, high)
@@ -251,7 +251,7 @@ def test_subscriptions_are_listed_by_page_as_the_pipeline_has_them():
         register(pipeline, "area", low, low + 1)
     for low in range(3):
         register(pipeline, "least", low, low + 1)
-    send_subscription(pipeline.log, parse("UNSUBSCRIBE area(3, 4)"))
+    StatementClient(pipeline.log).send_subscription(parse("UNSUBSCRIBE area(3, 4)"))
     every = list_subscriptions(pipeline.log)
     assert every.total == 12
     assert sorted(every.texts()) == sorted(
@@ -263,6 +263,6 @@ def test_subscriptions_are_listed_by_page_as_the_pipeline_has_them():
     assert [one for page in pages for one in page.statements] == list(every.statements)
     assert list_subscriptions(pipeline.log, "least", limit=2).total == 3
     for text in ("DROP QUERY area", "CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high"):
-        send(pipeline.log, parse(text))
+        StatementClient(pipeline.log).send(parse(text))
     assert list_subscriptions(pipeline.log).total == 3
     assert list_subscriptions(pipeline.log, "area").texts() == []

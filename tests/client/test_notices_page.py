@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.spark.kinds.tables import TableShard
 from tolerant.sql import CreateTable, parse_many
 from tolerant.transport import open_log
@@ -26,7 +26,7 @@ class Pipeline(threading.Thread):
         self.log, self.over = open_log("sqlite:///tolerant.db", create=True), threading.Event()
         self.statements = parse_many(STATEMENTS)
         for statement in self.statements:
-            send(self.log, statement)
+            StatementClient(self.log).send(statement)
 
     def run(self) -> None:
         (table,) = (found for found in self.statements if isinstance(found, CreateTable))

@@ -2,9 +2,9 @@ import time
 
 import pytest
 
-from tolerant.demo.performance import perform
 from tolerant.demo.pipeline import DemoPipeline
 from tolerant.demo.report import save
+from tolerant.demo.run import perform
 from tolerant.demo.traffic import Shape
 
 

@@ -1,10 +1,10 @@
-"""The slow twin of `SourceCore`: one item at a time, plain floats, nothing clever. The oracle of `test_core.py`."""
+"""The slow twin of `SourceCore`: one item at a time, plain floats, nothing clever: oracle of `test_source_core.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tolerant.kernels.decay import boundaries_passed, decayed
+from tolerant.kernels.decay import decayed, periods_passed
 from tolerant.kernels.versions import version
 from tolerant.streams import StreamOptions
 from tolerant.transport.rows import Grant
@@ -22,7 +22,7 @@ class Item:
             return 0.0
         if self.grant.width == float("inf"):
             return self.grant.width
-        passed = boundaries_passed(at, period) - boundaries_passed(self.grant.since, period)
+        passed = periods_passed(at, period) - periods_passed(self.grant.since, period)
         return decayed(self.grant.width, self.grant.shrink, passed)
 
     @property
@@ -74,7 +74,7 @@ class Twin:
         if self.clock is None or now > self.clock:
             self._reach(now)
         if self.items and self.clock > self.through and self.clock - self.said >= self.options.lease // 3:
-            self._say("beat", "", self.clock, 0.0, 0)
+            self._say("heartbeat", "", self.clock, 0.0, 0)
 
     def _hello(self, key: str, value: float, at: int) -> None:
         item = self.items[key] = Item(value, value)
@@ -96,8 +96,8 @@ class Twin:
         period = self.options.boundary
         if self.clock is None:
             self.clock = self.said = at
-        while boundaries_passed(self.clock, period) < boundaries_passed(at, period):
-            self.clock = (boundaries_passed(self.clock, period) + 1) * period + 1
+        while periods_passed(self.clock, period) < periods_passed(at, period):
+            self.clock = (periods_passed(self.clock, period) + 1) * period + 1
             self._enforce(self.clock)
             for key in list(self.items):
                 self._apply(key, self.clock)
@@ -127,7 +127,7 @@ class Twin:
     def drain(self) -> list[tuple[str, str, int, float, int]]:
         """Rows without their numbers, in the canonical order of `canonical`."""
         if not self.rows and self._shrunk_unsaid():
-            self._say("beat", "", self.clock, 0.0, 0)
+            self._say("heartbeat", "", self.clock, 0.0, 0)
         rows, self.rows = self.rows, []
         if rows:
             self.through = self.clock if self.clock is not None else -1
@@ -137,7 +137,7 @@ class Twin:
         """Whether a width has shrunk at a boundary after the last row, which the pipeline cannot know of the living."""
         if (
             self.clock is None
-            or self.through > boundaries_passed(self.clock, self.options.boundary) * self.options.boundary
+            or self.through > periods_passed(self.clock, self.options.boundary) * self.options.boundary
         ):
             return False
         widths = [(item.grant, item.width(self.clock, self.options.boundary)) for item in self.items.values()]

@@ -10,7 +10,7 @@ import pytest
 _PROGRAM = """
 import gc, json, sys, time
 from numba.core.dispatcher import Dispatcher
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.sql import parse
 from tolerant.transport import open_log
 
@@ -19,8 +19,8 @@ def loaded():
 
 uri, policy = sys.argv[1:]
 log = open_log(uri, create=True)
-send(log, parse(f"CREATE STREAM s (k STRING, v DOUBLE) KEY (k) WITH (policy = '{policy}')"))
-send(log, parse("CREATE TABLE t (k STRING, v DOUBLE) KEY (k)"))
+StatementClient(log).send(parse(f"CREATE STREAM s (k STRING, v DOUBLE) KEY (k) WITH (policy = '{policy}')"))
+StatementClient(log).send(parse("CREATE TABLE t (k STRING, v DOUBLE) KEY (k)"))
 log.close()
 
 from tolerant.edge import Source, Table
@@ -53,14 +53,14 @@ def test_the_first_value_loads_nothing(tmp_path: Path, policy: str) -> None:
 _AGGREGATING = """
 import gc, json, sys
 from numba.core.dispatcher import Dispatcher
-from tolerant.edge.aggregating import Aggregator
-from tolerant.testing.networks import NetworkWorld
+from tolerant.edge.aggregators import Aggregator
+from tolerant.testing.networks import SimulatedNetwork
 from tolerant.planning import Network
 
 def loaded():
     return sum(len(one.overloads) for one in gc.get_objects() if isinstance(one, Dispatcher))
 
-class Waiting(NetworkWorld):
+class Waiting(SimulatedNetwork):
     def _aggregate(self, name):
         if self.now > 1_005_000_000:
             if self.aggregators[name] is None:

@@ -10,7 +10,7 @@ pytest.importorskip("aiohttp")
 
 from aiohttp import web
 
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.edge.polling import Endpoint, HttpPoller, Limits, MemorySink, StreamPoller
 from tolerant.edge.polling.stream_poller import authorization, warm
 from tolerant.queries import Aggregate
@@ -237,8 +237,10 @@ def test_credentials_come_from_the_environment_and_are_seen_nowhere(secret, head
                 f"CREATE STREAM quotes (k STRING, v DOUBLE) KEY (k) FROM '{server.url}/{{k}}' WITH (path = '$.v',"
                 " tick = '50 ms', credentials = 'env:QUOTES_KEY')"
             )
-            send(log, parse(text))
-            send(log, parse("CREATE QUERY total AS SELECT SUM(v) FROM quotes WHERE k IN ('a', 'bad') WITHIN 1"))
+            StatementClient(log).send(parse(text))
+            StatementClient(log).send(
+                parse("CREATE QUERY total AS SELECT SUM(v) FROM quotes WHERE k IN ('a', 'bad') WITHIN 1")
+            )
             await StreamPoller("quotes", log, "poller").run(0.5)
             assert {headers["Authorization"] for _, headers in server.seen} == {header}
             topics = ("queries", "pulls.quotes", "updates.quotes", "models.quotes")

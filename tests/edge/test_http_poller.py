@@ -8,7 +8,7 @@ pytest.importorskip("aiohttp")
 
 
 from tolerant.edge.polling import Endpoint, Host, HttpPoller, JsonPath, Limits, LogSink, MemorySink, replay_pulls
-from tolerant.edge.polling.fetching import _fresh, _pause
+from tolerant.edge.polling.fetcher import _fresh, _pause
 from tolerant.polling import Poller
 from tolerant.queries import Aggregate
 from tolerant.sql import CreateStream, encode
@@ -70,15 +70,15 @@ def test_a_fault_makes_its_items_old_and_nobody_wrong(fault):
             slow = fault == "slow"
             limits = Limits(timeout=0.2 if slow else 10.0, retries=1, pause=0.01)
             poller, sink = await polled(server, ["bad", "good"], 14, each=each, limits=limits, prompt=not slow)
-            assert poller.poller.held("bad")[0] == 7.0  # old, not wrong
-            assert poller.poller.held("bad")[1] < 3
+            assert poller.poller.last_pull("bad")[0] == 7.0  # old, not wrong
+            assert poller.poller.last_pull("bad")[1] < 3
             failed = [pull for pull in sink.pulls if pull.kind == "failed"]
             assert "bad" in {pull.item for pull in failed}
             if fault not in ("429", "slow"):  # a pause for the whole server; a timeout that a busy machine may break
                 assert {pull.item for pull in failed} == {"bad"}
             assert all(pull.reason for pull in failed)
             if fault != "429":
-                assert poller.poller.held("good")[1] >= 7
+                assert poller.poller.last_pull("good")[1] >= 7
 
     asyncio.run(play())
 
@@ -204,14 +204,14 @@ def test_pulls_and_updates_are_rows_of_the_log_and_a_new_poller_learns_from_them
     assert sent == [row["value"] for row in pulls if row["item"] == "A"]
     again = Poller(poller.queries, "risk")
     assert replay_pulls(again, log, "quotes") == len(pulls)
-    assert again.held("A") == poller.held("A")
-    assert again.held("B") == poller.held("B")
+    assert again.last_pull("A") == poller.last_pull("A")
+    assert again.last_pull("B") == poller.last_pull("B")
     assert again.due(10) == poller.due(10)
 
 
 def test_what_the_sink_cannot_take_is_raised():
     class Broken(MemorySink):
-        def take(self, pulls):
+        def write(self, pulls):
             raise OSError("disk full")
 
     async def play():
@@ -259,7 +259,7 @@ def test_a_path_that_cannot_be_read_is_refused(path):
 
 def test_addresses_are_filled_and_quoted():
     endpoint = Endpoint("https://h:8/{host}/{kind}", "$", key=("host", "kind"), parts=lambda item: item.split("|"))
-    (ask,) = endpoint.asks(["web 1|in/out"])
+    (ask,) = endpoint.requests(["web 1|in/out"])
     assert (ask.url, ask.host) == ("https://h:8/web%201/in%2Fout", "https://h:8")
 
 
@@ -301,7 +301,8 @@ def test_servers_words_on_time_are_read():
 # -- servers that are down ---------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_was_down_is_asked_for_everything_as_soon_as_it_answers_a_probe():
+@pytest.mark.parametrize("fault", ["500", "malformed", "nan", "huge"])
+def test_a_server_that_was_down_is_asked_for_everything_as_soon_as_it_answers_a_probe(fault):
     async def play():
         names = [f"s{k}" for k in range(20)]
         async with FaultyServer(dict.fromkeys(names, 1.0)) as server:
@@ -311,7 +312,7 @@ def test_a_server_that_was_down_is_asked_for_everything_as_soon_as_it_answers_a_
                 asked[tick] = len(server.requests)
                 server.values.update(dict.fromkeys(names, float(tick)))
                 if tick == 10:
-                    server.faults = dict.fromkeys(names, "500")
+                    server.faults = dict.fromkeys(names, fault)
                 if tick == 60:
                     server.faults = {}
 
@@ -320,7 +321,7 @@ def test_a_server_that_was_down_is_asked_for_everything_as_soon_as_it_answers_a_
             assert [tick for tick in range(12, 60) if asked[tick + 1] > asked[tick]] == [13, 17, 25, 41]
             assert outage == 3  # one item each
             assert all(len(items) == 1 for items in server.requests[asked[15] : asked[60]])
-            assert min(poller.poller.held(name)[1] for name in names) >= 60
+            assert min(poller.poller.last_pull(name)[1] for name in names) >= 60
             assert poller.poller.overdue() == frozenset()
 
     asyncio.run(play())
@@ -338,7 +339,7 @@ def test_items_that_fail_by_themselves_do_not_bring_a_server_down():
             poller, sink = await polled(server, names, 60, each=each, queries=total(names, 1.0))
             late = [pull for pull in sink.pulls if pull.tick > 20]
             assert {pull.item for pull in late if pull.kind == "value"} == set(names[4:])
-            assert all(poller.poller.held(name)[1] >= 55 for name in names[4:])
+            assert all(poller.poller.last_pull(name)[1] >= 55 for name in names[4:])
             tries = [pull.tick for pull in sink.pulls if pull.item == names[0] and pull.kind == "failed"]
             assert len(tries) <= 12
 
@@ -348,7 +349,7 @@ def test_items_that_fail_by_themselves_do_not_bring_a_server_down():
 def test_a_host_is_down_when_nothing_is_answered_and_up_when_something_is():
     host = Host(Limits(), lambda: 0.0, tick=1.0)
     for item in "abcdefgh":
-        host.asked([item])
+        host.requested([item])
         host.answered([item])
     host.failed(["a"], 0)
     host.failed(["a"], 1)

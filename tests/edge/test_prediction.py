@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.edge.core import SourceCore
+from tolerant.edge.source_core import SourceCore
 from tolerant.filters.reports import REPORT
 from tolerant.kernels.versions import version
 from tolerant.streams import StreamOptions
-from tolerant.testing.bold import BoldSource
+from tolerant.testing.adversarial import AdversarialSource
 from tolerant.transport.rows import Grant
 
 OPTIONS = StreamOptions(tick=10, period=2, lease=90, latency=5, policy="predictive")
@@ -20,7 +20,7 @@ def granted(item, width, counter, *, unit=2.0, confirm=False):
 
 def sent(core):
     batch = core.drain()
-    return [] if batch is None else [row for row in batch.to_pylist() if row["kind"] != "beat"]
+    return [] if batch is None else [row for row in batch.to_pylist() if row["kind"] != "heartbeat"]
 
 
 def test_a_steady_climb_is_sent_as_a_slope_and_then_not_at_all():
@@ -94,7 +94,7 @@ STEPS = st.one_of(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(STEPS, st.integers(0, 45)), max_size=40), st.sampled_from([SourceCore, BoldSource]))
+@given(st.lists(st.tuples(STEPS, st.integers(0, 45)), max_size=40), st.sampled_from([SourceCore, AdversarialSource]))
 def test_the_other_end_knows_every_filter_and_no_value_is_outside(script, kind):
     core, now, counter = kind("here", 1, OPTIONS), 1, 0
     told: dict[str, dict] = {}

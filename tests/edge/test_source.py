@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tolerant.edge import Source, SourceError, default_name, find_stream
-from tolerant.edge import carrier as module
+from tolerant.edge import background_sender as module
 from tolerant.kernels.versions import epoch_of, version
 from tolerant.sql import CreateStream, encode
 from tolerant.streams import Column, Stream, StreamOptions
@@ -93,12 +93,12 @@ def test_beats_and_boundaries_come_by_themselves():
     with Source("traffic", log) as source:
         source.set(("web-1", "in"), 1.0)
         for _ in range(500):
-            if [row["kind"] for row in rows(log)].count("beat") > 2:
+            if [row["kind"] for row in rows(log)].count("heartbeat") > 2:
                 break
             threading.Event().wait(0.01)
     kinds = [row["kind"] for row in rows(log)]
     assert kinds[0] == "hello"
-    assert set(kinds[1:]) == {"beat"}
+    assert set(kinds[1:]) == {"heartbeat"}
     assert len(kinds) > 3
 
 
@@ -264,12 +264,12 @@ def test_with_a_clock_of_ones_own_everything_happens_in_its_time(log):
         ("hello", 1, 1.0),
         ("ack", 1, 1.0),
         ("update", 10_000_001, 2.5),
-        ("beat", 20_000_000, 0.0),
+        ("heartbeat", 20_000_000, 0.0),
     ]
 
 
 def test_a_source_on_the_wall_clock_cannot_be_advanced(log):
-    with Source("traffic", log) as source, pytest.raises(ValueError, match="goes by the wall clock"):
+    with Source("traffic", log) as source, pytest.raises(ValueError, match="uses the wall clock"):
         source.advance(5)
 
 

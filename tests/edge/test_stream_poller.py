@@ -7,13 +7,14 @@ import pytest
 pytest.importorskip("aiohttp")
 
 
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.edge.polling import StreamPoller
 from tolerant.edge.polling.stream_poller import endpoint_of, warm
-from tolerant.sql import parse
+from tolerant.kernels import snapshots
+from tolerant.sql import CreateStream, encode, parse
 from tolerant.testing.faulty_server import FaultyServer
 from tolerant.transport import MemoryLog
-from tolerant.transport.rows import unpack
+from tolerant.transport.rows import compacted, unpack
 
 TICK = 0.05
 SYMBOLS = ["A", "B", "C", "D"]
@@ -33,7 +34,7 @@ def exchange(url, options=""):
 
 
 def say(log, text):
-    send(log, parse(text))
+    StatementClient(log).send(parse(text))
 
 
 def pulls(log):
@@ -89,7 +90,7 @@ def test_statements_are_followed_while_it_runs():
 @pytest.mark.parametrize("kept", [True, False])
 def test_one_that_is_started_again_has_the_same_model(kept, monkeypatch):
     if not kept:  # as after a crash
-        monkeypatch.setattr(StreamPoller, "keep", lambda self: None)
+        monkeypatch.setattr(StreamPoller, "save", lambda self: None)
 
     async def main():
         values = dict.fromkeys(SYMBOLS, 1.0)
@@ -104,11 +105,11 @@ def test_one_that_is_started_again_has_the_same_model(kept, monkeypatch):
 
             first = await playing(log, play)
             again = StreamPoller("quotes", log, "poller")
-            again.recall()
+            again.restore()
             assert (log.latest("models.quotes", "model") is not None) == kept
             assert again.poller.items == first.poller.items
             for item in SYMBOLS:
-                assert again.poller.held(item) == first.poller.held(item)
+                assert again.poller.last_pull(item) == first.poller.last_pull(item)
             mine, its = first.poller.figures(), again.poller.figures()
             for name in ("pulls", "variance"):
                 assert its[name].tolist() == pytest.approx(mine[name].tolist())
@@ -128,15 +129,100 @@ def test_one_that_is_started_again_has_the_same_model(kept, monkeypatch):
 def test_the_model_of_another_stream_of_the_same_name_is_not_taken():
     log = exchange("http://h")
     first = StreamPoller("quotes", log)
-    first.recall()
-    first.keep()
+    first.restore()
+    first.save()
     say(log, "DROP QUERY total")
     say(log, "DROP STREAM quotes")
     say(log, "CREATE STREAM quotes (symbol STRING, price DOUBLE) KEY (symbol) FROM 'http://other/{symbol}'")
     again = StreamPoller("quotes", log)
-    again.recall()
+    again.restore()
     assert again.poller.items == []
     assert again.poller.options.max_interval == 60
+
+
+FORGED = {
+    "query.stop": 2**40,
+    "query.start": -(2**62),
+    "row.stop": 3,
+    "row.start": -(2**62),
+    "item.server": 2**62,
+    "item.stepped": -(2**62),
+    "item.last": 2**62,
+    "item.learned": 2**40,
+    "item.running": -1,
+    "item.predictor": 1000,
+    "query.since": 2**62,
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_model_is_not_taken(name):
+    """Compiled code would look where its numbers say."""
+    log, poller = _kept_model()
+    arrays, values = poller.poller.state()
+    arrays = {other: array.copy() for other, array in arrays.items()}
+    arrays[name][0] = FORGED[name]
+    _forge(log, poller.stream, arrays, values)
+    _starts_anew(log)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(3, 2**61), (3, 7), (3, "x"), (4, "x"), (1, {"states": 10**9}), (1, {"costs": 5}), (1, {"servers": 5}), (1, None)],
+)
+def test_a_model_of_another_time_or_with_other_options_is_not_taken(place, value):
+    log, poller = _kept_model()
+    arrays, values = poller.poller.state()
+    values[place] = values[place] | value if isinstance(value, dict) else value
+    _forge(log, poller.stream, arrays, values)
+    _starts_anew(log)
+
+
+@pytest.mark.parametrize("position", [2**63 - 1, -1])
+def test_a_model_of_a_position_that_the_log_does_not_have_is_not_taken(position):
+    log, _ = _kept_model()
+    others = exchange("http://h")
+    others.append("models.quotes", compacted([("model", position, log.latest("models.quotes", "model").body)]))
+    _starts_anew(others)
+
+
+def test_a_small_model_that_claims_much_memory_is_not_taken():
+    log, _ = _kept_model()
+    body = bytearray(log.latest("models.quotes", "model").body)
+    body[12:20] = (2**40).to_bytes(8, "little")
+    log.append("models.quotes", compacted([("model", log.end(), bytes(body))]))
+    _starts_anew(log)
+
+
+def _kept_model():
+    log = exchange("http://h")
+    poller = StreamPoller("quotes", log)
+    poller.restore()
+    now = poller._clock() // poller.stream.options.tick
+    for tick in range(now - 20, now):
+        for item in poller.poller.due(tick):
+            poller.poller.pulled(item, float(tick % 7), tick)
+    poller.save()
+    return log, poller
+
+
+def _forge(log, stream, arrays, values):
+    body = snapshots.pack(arrays, [encode(CreateStream(stream)), values])
+    log.append("models.quotes", compacted([("model", log.end(), body)]))
+
+
+def _starts_anew(log):
+    again = StreamPoller("quotes", log)
+    again.restore()
+    assert list(again.poller.items) == list(SYMBOLS)
+    assert all(again.poller.last_pull(item) is None for item in SYMBOLS)
+
+
+def test_a_model_that_was_kept_is_taken():
+    log, poller = _kept_model()
+    again = StreamPoller("quotes", log)
+    again.restore()
+    assert all(again.poller.last_pull(item) == poller.poller.last_pull(item) is not None for item in SYMBOLS)
 
 
 def test_several_share_a_stream_by_item():
@@ -151,7 +237,7 @@ def test_several_share_a_stream_by_item():
                     await asyncio.sleep(TICK)
                 await until(lambda: {row["item"] for row in pulls(log)} == set(SYMBOLS), "all items")
                 await asyncio.sleep(4 * TICK)
-                assert all(poller.poller.held(item) is not None for item in SYMBOLS)
+                assert all(poller.poller.last_pull(item) is not None for item in SYMBOLS)
 
             async def one(poller):
                 await playing(log, other, name="two", part=(2, 2))
@@ -177,13 +263,13 @@ def test_what_cannot_be_polled_is_named():
 
 def test_addresses_of_keys_of_every_kind():
     one = parse("CREATE STREAM s (id INT, v DOUBLE) KEY (id) FROM 'http://h/{key}'").stream
-    assert endpoint_of(one).asks(["7"])[0].url == "http://h/7"
+    assert endpoint_of(one).requests(["7"])[0].url == "http://h/7"
     two = parse("CREATE STREAM s (a STRING, b INT, v DOUBLE) KEY (a, b) FROM 'http://h/{b}/{a}'").stream
-    assert endpoint_of(two).asks(['["x y",3]'])[0].url == "http://h/3/x%20y"
+    assert endpoint_of(two).requests(['["x y",3]'])[0].url == "http://h/3/x%20y"
     many = parse(
         "CREATE STREAM s (id STRING, v DOUBLE) KEY (id) FROM 'http://h/{id}' WITH (batch = 2, path = '$.{id}')"
     ).stream
-    assert [ask.url for ask in endpoint_of(many).asks(["a", "b", "c"])] == ["http://h/a,b", "http://h/c"]
+    assert [ask.url for ask in endpoint_of(many).requests(["a", "b", "c"])] == ["http://h/a,b", "http://h/c"]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from tolerant.edge import SourceError, Table, find_table, load_table, rowbox
+from tolerant.edge import SourceError, Table, change_buffer, find_table, load_table
 from tolerant.edge import table as table_module
 from tolerant.kernels.versions import counter_of, epoch_of
 from tolerant.relations import Relation
@@ -77,7 +77,7 @@ def test_what_is_said_is_in_the_log_when_the_table_is_closed(log):
 
 
 def test_many_rows_are_one_transaction_in_several_appends(log, monkeypatch):
-    monkeypatch.setattr(rowbox, "PIECE", 100)
+    monkeypatch.setattr(change_buffer, "PIECE", 100)
     n = 250
     many = {"id": np.arange(n), "name": ["x"] * n, "price": np.ones(n, np.float32), "live": pa.array([True] * n)}
     with Table("stock", log, clock=lambda: 5) as table:
@@ -218,7 +218,7 @@ def test_a_log_that_stays_out_of_reach_is_told(log, monkeypatch):
 def test_a_second_of_the_same_name_stops_the_first(log, clock):
     first = Table("stock", log, "shop", clock=clock)
     with Table("stock", log, "shop"):
-        first._rows.insert("7", (7, "bolt", 1.0, True), 1)
+        first._changes.insert("7", (7, "bolt", 1.0, True), 1)
         with pytest.raises(SourceError, match="another has started"):
             first.flush()
         with pytest.raises(SourceError, match="rows of table 'stock' are lost: another has started"):
@@ -281,7 +281,7 @@ def test_half_of_a_surrogate_pair_is_refused_at_once_and_harms_nothing_else(log)
 def test_closing_raises_if_what_was_said_is_lost(log):
     table = Table("stock", log, "shop")
     with table._lock:
-        table._rows.insert("7", (7, HALF, 1.0, True), 1)  # as if it had not been refused
+        table._changes.insert("7", (7, HALF, 1.0, True), 1)  # as if it had not been refused
     with pytest.raises(SourceError, match="has failed"):
         table.flush()
     with pytest.raises(SourceError, match="rows of table 'stock' are lost: 'utf-8' codec"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tolerant.experiments import (
+from tolerant.experiments.adaptive_filters import (
     filters_fig2,
     filters_fig3,
     filters_fig4,
@@ -14,9 +14,9 @@ from tolerant.experiments import (
     filters_table5,
 )
 from tolerant.experiments.workloads.hindsight import clairvoyant_cost, count_sent, static_cost
-from tolerant.experiments.workloads.kinds import KINDS, averages, generated, one_average, step_of
-from tolerant.experiments.workloads.scaled import available, scaled
-from tolerant.experiments.workloads.walks import judge_against_optimal
+from tolerant.experiments.workloads.random_walks import judge_against_optimal
+from tolerant.experiments.workloads.scaled_traces import available, scaled
+from tolerant.experiments.workloads.trace_kinds import KINDS, averages, generated, one_average, step_of
 from tolerant.filters import simulate
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
@@ -82,11 +82,11 @@ def walk_rows(adaptive, *, optimal=0.5, costs="equal costs", violations=0):
 
 def test_figures_3_and_4_are_judged_where_the_optimum_is_busy():
     idle = [{**row, "delta": 30.0} for row in walk_rows(2.0, optimal=0.01)]
-    assert judge_against_optimal(walk_rows(1.3) + idle).came_out
+    assert judge_against_optimal(walk_rows(1.3) + idle).reproduced
     assert "2.00–2.00 where it is not" in judge_against_optimal(walk_rows(1.3) + idle).finding
-    assert not judge_against_optimal(walk_rows(1.6)).came_out
-    assert not judge_against_optimal(idle).came_out
-    assert not judge_against_optimal(walk_rows(1.3, violations=1)).came_out
+    assert not judge_against_optimal(walk_rows(1.6)).reproduced
+    assert not judge_against_optimal(idle).reproduced
+    assert not judge_against_optimal(walk_rows(1.3, violations=1)).reproduced
 
 
 @pytest.mark.parametrize("figure", [filters_fig3, filters_fig4])
@@ -104,9 +104,9 @@ def test_figure_2():
         {"share": share, "queries": queries, "warm": 1, "cpu_share": cost}
         for (share, queries), cost in {(0.05, 20): 1e-6, (0.25, 20): 2e-6, (0.05, 200): 1e-5, (0.25, 200): 1e-4}.items()
     ]
-    assert filters_fig2.judge(made).came_out
-    assert not filters_fig2.judge([{**row, "cpu_share": 200 * float(row["cpu_share"])} for row in made]).came_out
-    assert not filters_fig2.judge([{**row, "cpu_share": 1e-5} for row in made]).came_out
+    assert filters_fig2.judge(made).reproduced
+    assert not filters_fig2.judge([{**row, "cpu_share": 200 * float(row["cpu_share"])} for row in made]).reproduced
+    assert not filters_fig2.judge([{**row, "cpu_share": 1e-5} for row in made]).reproduced
 
 
 def rated(regime, **rates):
@@ -117,8 +117,8 @@ def rated(regime, **rates):
 def test_figure_6():
     rows = filters_fig6.measure({"regime": "steady", "delta": 4.0, "ticks": 300, "warmup": 50})
     assert all(row["violations"] == 0 for row in rows)
-    assert filters_fig6.judge(rated("steady", uniform=10, adaptive=9, predictive=8)).came_out
-    assert not filters_fig6.judge(rated("bursts", uniform=10, adaptive=11, predictive=8)).came_out
+    assert filters_fig6.judge(rated("steady", uniform=10, adaptive=9, predictive=8)).reproduced
+    assert not filters_fig6.judge(rated("bursts", uniform=10, adaptive=11, predictive=8)).reproduced
 
 
 def test_figure_8():
@@ -131,8 +131,8 @@ def test_figure_8():
     assert all(row["violations"] == 0 for row in rows)
     judged, told, _ = filters_fig8.REGIMES
     good = rated(judged, uniform=10, adaptive=4, predictive=3)
-    assert filters_fig8.judge(good + rated(told, uniform=10, adaptive=12, predictive=3)).came_out
-    assert not filters_fig8.judge(rated(judged, uniform=10, adaptive=6, predictive=3)).came_out
+    assert filters_fig8.judge(good + rated(told, uniform=10, adaptive=12, predictive=3)).reproduced
+    assert not filters_fig8.judge(rated(judged, uniform=10, adaptive=6, predictive=3)).reproduced
 
 
 def test_figure_9():
@@ -140,9 +140,9 @@ def test_figure_9():
     assert rows[0]["in_time"] < rows[1]["in_time"]
     assert rows[0]["fidelity"] <= rows[1]["fidelity"]
     row = {"allowance": 0.4, "in_time": 0.998, "fidelity": 0.99998, "seconds_per_update": 8.0}
-    assert filters_fig9.judge([row]).came_out
-    assert not filters_fig9.judge([{**row, "fidelity": 0.999}]).came_out
-    assert not filters_fig9.judge([{**row, "in_time": 0.99}]).came_out
+    assert filters_fig9.judge([row]).reproduced
+    assert not filters_fig9.judge([{**row, "fidelity": 0.999}]).reproduced
+    assert not filters_fig9.judge([{**row, "in_time": 0.99}]).reproduced
 
 
 def test_sensitivity():
@@ -150,8 +150,8 @@ def test_sensitivity():
     assert {(row["period"], row["shrink"]) for row in rows} > filters_sensitivity.AROUND
     assert all(row["violations"] == 0 for row in rows)
     made = [{**row, "cost": 1.2 if row["shrink"] < 0.2 else 3.0} for row in rows]
-    assert filters_sensitivity.judge(made).came_out
-    assert not filters_sensitivity.judge([{**row, "cost": 1.6} for row in rows]).came_out
+    assert filters_sensitivity.judge(made).reproduced
+    assert not filters_sensitivity.judge([{**row, "cost": 1.6} for row in rows]).reproduced
 
 
 def test_the_table_of_all_policies():
@@ -160,15 +160,15 @@ def test_the_table_of_all_policies():
     assert [row["policy"] for row in rows] == [*filters_table5.POLICIES, "static", "clairvoyant"]
     assert all(row["violations"] == 0 for row in rows)
     good = [{**row, "ratio": 0.7} for row in rows]
-    assert filters_table5.judge(good).came_out
+    assert filters_table5.judge(good).reproduced
     assert "no recorded traces" in filters_table5.judge(good).finding
-    assert not filters_table5.judge([{**row, "ratio": 0.9} for row in rows]).came_out
+    assert not filters_table5.judge([{**row, "ratio": 0.9} for row in rows]).reproduced
     real = [{**row, "source": "recorded", "messages": 500.0, "data": "cloud"} for row in good]
-    assert filters_table5.judge(good + real).came_out
+    assert filters_table5.judge(good + real).reproduced
     bad = [{**row, "ratio": 1.2} for row in real]
     assert "not judged" in filters_table5.judge(good + bad).finding
     whole = [{**row, "delta": delta} for row in good + bad for delta in filters_table5.DELTAS]
-    assert not filters_table5.judge(whole).came_out
+    assert not filters_table5.judge(whole).reproduced
 
 
 def test_overlapping_queries_are_built_from_the_trace():

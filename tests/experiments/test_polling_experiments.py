@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tolerant.experiments import (
+from tolerant.experiments.polling import (
     polling_ablations,
     polling_fig4,
     polling_fig5,
@@ -14,7 +14,7 @@ from tolerant.experiments import (
     polling_risk,
 )
 from tolerant.experiments.workloads import polled_trace, portfolios
-from tolerant.experiments.workloads.polled import fixed_period, means
+from tolerant.experiments.workloads.stock_prices import fixed_period, means
 from tolerant.traces import Trace
 
 SMALL = {"queries": 3, "ticks": 450, "seed": 0, "within": 2400, "fidelity": 0.98}
@@ -45,8 +45,8 @@ def test_figure_4_is_judged_by_order():
         names = ("max", "positive-negative", "per-item")
         return [{"within": 1, "chooser": c, "pulls": p, "fidelity": 0.9} for c, p in zip(names, pulls, strict=True)]
 
-    assert polling_fig4.judge(rows(1, 2, 3)).came_out
-    assert not polling_fig4.judge(rows(2, 1, 3)).came_out
+    assert polling_fig4.judge(rows(1, 2, 3)).reproduced
+    assert not polling_fig4.judge(rows(2, 1, 3)).reproduced
 
 
 def test_figure_5_is_judged_by_shape():
@@ -55,23 +55,23 @@ def test_figure_5_is_judged_by_shape():
         pulls[5400, 0.98] = 50 + loose
         return [{"within": w, "fidelity": f, "pulls": p, "share": share} for (w, f), p in pulls.items()]
 
-    assert polling_fig5.judge(rows(0.1, 10)).came_out
-    assert not polling_fig5.judge(rows(0.2, 10)).came_out
-    assert not polling_fig5.judge(rows(0.1, 60)).came_out
+    assert polling_fig5.judge(rows(0.1, 10)).reproduced
+    assert not polling_fig5.judge(rows(0.2, 10)).reproduced
+    assert not polling_fig5.judge(rows(0.1, 60)).reproduced
 
 
 def test_figures_6_and_8_are_judged_by_their_bounds():
     def ratio(value):
         return [{"within": 1800, "over": over, "ratio": value} for over in ("ideal-push", "least-push")]
 
-    assert polling_fig6.judge(ratio(4.9)).came_out
-    assert not polling_fig6.judge(ratio(5.1)).came_out
+    assert polling_fig6.judge(ratio(4.9)).reproduced
+    assert not polling_fig6.judge(ratio(5.1)).reproduced
 
     def loss(value):
         return [{"of": "so far", "tick": 1000, "loss": value}, {"of": "so far", "tick": 200, "loss": 50.0}]
 
-    assert polling_fig8.judge(loss(2.0)).came_out
-    assert not polling_fig8.judge(loss(3.5)).came_out
+    assert polling_fig8.judge(loss(2.0)).reproduced
+    assert not polling_fig8.judge(loss(3.5)).reproduced
 
 
 def test_figure_7_is_judged_by_its_fall():
@@ -79,8 +79,8 @@ def test_figure_7_is_judged_by_its_fall():
         got = {(2400, 0.5): 0.99, (2400, 1.0): at_one, (5400, 0.5): 0.999, (5400, 1.0): 0.99}
         return [{"within": w, "safety": s, "delivered": d} for (w, s), d in got.items()]
 
-    assert polling_fig7.judge(rows(0.95)).came_out
-    assert not polling_fig7.judge(rows(0.91)).came_out
+    assert polling_fig7.judge(rows(0.95)).reproduced
+    assert not polling_fig7.judge(rows(0.91)).reproduced
 
 
 def test_figures_9_and_10_are_judged_where_the_claim_is_made():
@@ -91,9 +91,9 @@ def test_figures_9_and_10_are_judged_where_the_claim_is_made():
             for e, g in (("interpolated", interpolated), ("honest", honest))
         ]
 
-    assert polling_fig9.judge(gaps(0.8, 0.1)).came_out
-    assert not polling_fig9.judge(gaps(1.8, 0.1)).came_out
-    assert not polling_fig9.judge(gaps(0.8, -0.5)).came_out
+    assert polling_fig9.judge(gaps(0.8, 0.1)).reproduced
+    assert not polling_fig9.judge(gaps(1.8, 0.1)).reproduced
+    assert not polling_fig9.judge(gaps(0.8, -0.5)).reproduced
 
     def pulls(stock, reverting):
         return [
@@ -102,9 +102,9 @@ def test_figures_9_and_10_are_judged_where_the_claim_is_made():
             for b, p in (("the last value", 10.0), ("every value", 10.0 * more))
         ]
 
-    assert polling_fig10.judge(pulls(1.1, 3.8)).came_out
+    assert polling_fig10.judge(pulls(1.1, 3.8)).reproduced
     assert "reverting 2400" in polling_fig10.judge(pulls(1.1, 3.8)).finding
-    assert not polling_fig10.judge(pulls(1.5, 1.0)).came_out
+    assert not polling_fig10.judge(pulls(1.5, 1.0)).reproduced
 
 
 def test_risk_is_judged_by_pulls_and_fidelity():
@@ -117,10 +117,10 @@ def test_risk_is_judged_by_pulls_and_fidelity():
             for m, (p, d) in methods.items()
         ]
 
-    assert polling_risk.judge(rows(0.6, 0.99)).came_out
-    assert not polling_risk.judge(rows(0.7, 0.99)).came_out
-    assert not polling_risk.judge(rows(0.6, 0.982)).came_out
-    assert not polling_risk.judge(rows(0.6, 0.99, 0.7)).came_out
+    assert polling_risk.judge(rows(0.6, 0.99)).reproduced
+    assert not polling_risk.judge(rows(0.7, 0.99)).reproduced
+    assert not polling_risk.judge(rows(0.6, 0.982)).reproduced
+    assert not polling_risk.judge(rows(0.6, 0.99, 0.7)).reproduced
 
 
 def test_recorded_traces_are_measured_where_they_are(tmp_path, monkeypatch):
@@ -137,7 +137,7 @@ def test_ablations_are_judged_by_states():
     rows = polling_ablations.measure({**SMALL, "ticks": 200, "trace": "walk"})
     assert polling_ablations.judge(rows).finding
     bent = [{**row, "pulls": row["pulls"] * (3 if row["variant"] == "41 states" else 1)} for row in rows]
-    assert not polling_ablations.judge(bent).came_out
+    assert not polling_ablations.judge(bent).reproduced
 
 
 def test_workloads_are_what_they_say():

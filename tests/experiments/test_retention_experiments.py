@@ -1,8 +1,8 @@
 import pytest
 
 from tolerant.experiments import load
-from tolerant.experiments.workloads.caches import arc_hits, s3_fifo_hits, shifting_zipf
-from tolerant.experiments.workloads.moving import NOISES, WORKLOADS, policies, streams, temperatures
+from tolerant.experiments.workloads.cache_baselines import arc_hits, s3_fifo_hits, shifting_zipf
+from tolerant.experiments.workloads.moving_streams import NOISES, WORKLOADS, policies, streams, temperatures
 
 
 def measured(name, **small):
@@ -29,7 +29,7 @@ def test_temperatures_are_there_or_generated():
 @pytest.mark.parametrize("name", ["retention-fig38", "retention-fig37"])
 def test_what_is_only_drawn(name):
     experiment = load(name)
-    assert experiment.judge([row for one in experiment.grid(True) for row in experiment.measure(one)]).came_out
+    assert experiment.judge([row for one in experiment.grid(True) for row in experiment.measure(one)]).reproduced
 
 
 def rows_of(**by_workload):
@@ -52,8 +52,8 @@ def test_all_policies_on_all_workloads():
     found = measured("retention-fig39", ticks=60, runs=1)
     assert [row["policy"] for row in found] == policies("TOWER")
     judge = load("retention-fig39").judge
-    assert judge(rows_of(**GOOD)).came_out
-    assert not judge(rows_of(**{**GOOD, "ROOF": (189, 47, 58, 188, 180, 251)})).came_out
+    assert judge(rows_of(**GOOD)).reproduced
+    assert not judge(rows_of(**{**GOOD, "ROOF": (189, 47, 58, 188, 180, 251)})).reproduced
     assert "near the optimum on WALK" in judge(rows_of(**{**GOOD, "WALK": (17, 22, 350, 69, 366)})).finding
 
 
@@ -67,10 +67,10 @@ def test_results_by_memory(figure, workload):
         for memory, results in zip((1, 50), by_memory, strict=True)
     ]
     judge = load(name).judge
-    assert judge(rows).came_out
+    assert judge(rows).reproduced
     rows[0]["results"] = 55.0
     verdict = judge(rows)
-    assert not verdict.came_out
+    assert not verdict.reproduced
     assert "behind a rule at 1" in verdict.finding
 
 
@@ -82,8 +82,8 @@ def hits(seeds, tuned, recorded=1):
 def test_a_cache_for_temperatures():
     assert len(measured("retention-fig314", memory=3)) == 6
     judge = load("retention-fig314").judge
-    assert judge(hits(101, 120)).came_out
-    assert not judge(hits(80, 120)).came_out
+    assert judge(hits(101, 120)).reproduced
+    assert not judge(hits(80, 120)).reproduced
     assert "1.200" in judge(hits(80, 120)).finding
     assert "GENERATED" in judge(hits(101, 120, recorded=0)).finding
 
@@ -92,16 +92,16 @@ def test_shares_of_the_memory():
     assert len(measured("retention-fig315", ticks=80, runs=2)) == 2
     cases = ("equal", "r lags by 2", "r lags by 4", "σ of s × 2", "σ of s × 4")
     judge = load("retention-fig315").judge
-    for shares, came_out in [((0.505, 0.324, 0.130, 0.665, 0.733), True), ((0.505, 0.324, 0.4, 0.665, 0.733), False)]:
+    for shares, reproduced in [((0.505, 0.324, 0.130, 0.665, 0.733), True), ((0.505, 0.324, 0.4, 0.665, 0.733), False)]:
         rows = [{"case": case, "share_r": share} for case, share in zip(cases, shares, strict=True)]
-        assert judge(rows).came_out is came_out
+        assert judge(rows).reproduced is reproduced
 
 
 def test_surfaces_from_few_points():
     assert measured("retention-fig316", alpha=10, points=5)[0]["error"] > 0.1
     judge = load("retention-fig316").judge
-    assert judge([{"points": n, "error": 0.01} for n in (5, 9, 17)]).came_out
-    assert not judge([{"points": n, "error": 0.2} for n in (5, 9, 17)]).came_out
+    assert judge([{"points": n, "error": 0.01} for n in (5, 9, 17)]).reproduced
+    assert not judge([{"points": n, "error": 0.2} for n in (5, 9, 17)]).reproduced
 
 
 def test_looking_ahead():
@@ -116,16 +116,16 @@ def test_looking_ahead():
             for policy in ("flow-expect", "heeb", "optimal")
         ]
 
-    assert judge(rows({1: 300, 5: 320, 8: 320})).came_out
-    assert not judge(rows({1: 320, 5: 320, 8: 320})).came_out
+    assert judge(rows({1: 300, 5: 320, 8: 320})).reproduced
+    assert not judge(rows({1: 320, 5: 320, 8: 320})).reproduced
 
 
 def test_lives_no_longer_than_the_memory():
     assert measured("retention-alpha", ticks=200, runs=1)[0]["ratio"] > 0.5
     judge = load("retention-alpha").judge
     rows = [{"workload": name, "memory": 2, "ratio": 1.1} for name in NOISES]
-    assert judge(rows).came_out
-    assert not judge([*rows, {"workload": "ROOF", "memory": 5, "ratio": 0.9}]).came_out
+    assert judge(rows).reproduced
+    assert not judge([*rows, {"workload": "ROOF", "memory": 5, "ratio": 0.9}]).reproduced
 
 
 def test_learning_against_other_caches():
@@ -133,8 +133,8 @@ def test_learning_against_other_caches():
     assert [row["cache"] for row in found] == ["lru", "lfu", "arc", "s3-fifo", "heeb, learned"]
     judge = load("retention-unknown").judge
     rows = [{"skew": 1.0, "every": 0, "cache": name, "hits": 100} for name in ("lru", "heeb, learned")]
-    assert judge(rows).came_out
-    assert not judge([*rows, {"skew": 1.0, "every": 0, "cache": "arc", "hits": 110}]).came_out
+    assert judge(rows).reproduced
+    assert not judge([*rows, {"skew": 1.0, "every": 0, "cache": "arc", "hits": 110}]).reproduced
 
 
 def test_the_other_caches_are_caches():

@@ -1,12 +1,12 @@
-"""A slow and obvious `simulate`: one `Filter` object an item, dictionaries for rows, exact fractions for the audit."""
+"""A slow and obvious `simulate`: one `Filter` object per item, dictionaries for rows, exact fractions for the audit."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
 
+from tolerant.filters.constraints import constraints_of
 from tolerant.filters.filter import Filter
-from tolerant.filters.rows import rows_of
 from tolerant.filters.targets import solve
 from tolerant.kernels.random import bits, key_of
 
@@ -45,11 +45,11 @@ def target_of_rows(trace, queries, rows, burdens):
         (q.fn, np.array([place[i] for i in q.weights], int), np.array(list(q.weights.values())), q.within)
         for q in queries
     ]
-    return solve(rows_of(terms, len(place)), np.array([burdens[item] for item in trace.items]))
+    return solve(constraints_of(terms, len(place)), np.array([burdens[item] for item in trace.items]))
 
 
-def boundary(trace, queries, rows, widths, counts, period, shrink, key):
-    """Steps 1 to 5: the widths afterwards and who is granted."""
+def end_period(trace, queries, rows, widths, counts, period, shrink, key):
+    """Steps 1 to 5 of a period's end: the widths afterwards and which items are granted."""
     moving = [item for item in trace.items if adaptable(rows, item)]
     burdens = dict.fromkeys(trace.items, 0.0)
     for item in moving:
@@ -99,7 +99,7 @@ def breaks_promise(query, values, filters):
 
 
 def twin(trace, queries, policy, *, period=10, shrink=0.05, seed=0):
-    """(updates, grants, violations, widths) of unit costs and no warm-up, by specs §2.5 line by line."""
+    """(updates, grants, violations, widths) of unit costs and no warm-up, by the design §2.5."""
     rows = rows_by_hand(queries)
     widths = {item: uniform(rows, item) for item in trace.items}
     if policy == "exact":
@@ -118,7 +118,7 @@ def twin(trace, queries, policy, *, period=10, shrink=0.05, seed=0):
             continue
         if policy == "adaptive" and tick % period == 0:
             key = key_of(seed, 0, tick // period)
-            widths, granted = boundary(trace, queries, rows, widths, counts, period, shrink, key)
+            widths, granted = end_period(trace, queries, rows, widths, counts, period, shrink, key)
             grants += len(granted)
             counts = dict.fromkeys(trace.items, 0)
             for item, filter in filters.items():

@@ -1,6 +1,6 @@
-"""A slow and obvious ladder of shadow filters, written from `specs/1-filters.md` §5.1 line by line.
+"""A slow and obvious ladder of shadow filters, written from `docs/design/filters.md` §5.1 line by line.
 
-Predictor 3 alone is another one: its mean of the changes begins anew at every change that is unlike them.
+Predictor 3 alone differs: its mean of the changes restarts at every outlier among them.
 """
 
 RUNGS, PREDICTORS = 18, 6
@@ -89,7 +89,7 @@ class Twin:
         return min(max(level, self.value - 0.45 * width), self.value + 0.45 * width)
 
     def report(self):
-        """(life, now): updates a tick for every rung."""
+        """(life, now): updates per tick for every rung."""
         age = self.age
         h_s, h_f = (1 - 0.998**age) / 0.002, (1 - 0.97**age) / 0.03
         life, now = [], []

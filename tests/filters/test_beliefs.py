@@ -1,18 +1,18 @@
-"""Slots against an obvious twin that keeps every grant for ever."""
+"""Slots against an obvious twin that keeps every grant."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tolerant.filters import beliefs
-from tolerant.filters.state import SLOTS, Items, blank
+from tolerant.filters.state import SLOTS, ItemArrays, blank
 from tolerant.kernels.decay import decayed, powers
 
 SHRINK = 0.25
 
 
 class EveryGrant:
-    """The rule of the spec, word for word: the largest width from the confirmed version on."""
+    """The rule as it is specified: the largest width from the confirmed version on."""
 
     def __init__(self) -> None:
         self.grants: list[tuple[int, float, bool, int]] = []
@@ -40,7 +40,7 @@ steps = st.lists(
 
 
 def run(script: list[tuple]) -> list[tuple[float, float]]:
-    items = blank(Items, 1)
+    items = blank(ItemArrays, 1)
     items.seen[0] = True
     twin, passed, version, table = EveryGrant(), 0, 0, powers(SHRINK)
     seen = []
@@ -77,7 +77,7 @@ def test_with_few_grants_it_is_exactly_the_widest(script: list[tuple]) -> None:
 
 
 def test_growth_is_believed_when_decided_a_tightening_when_confirmed() -> None:
-    items = blank(Items, 1)
+    items = blank(ItemArrays, 1)
     items.seen[0] = True
     table = powers(0.0)
     beliefs.issue(items, 0, 1, 4.0, False, 0, 0, table)
@@ -93,7 +93,7 @@ def test_growth_is_believed_when_decided_a_tightening_when_confirmed() -> None:
 
 
 def test_a_version_that_is_not_held_makes_the_width_unknown() -> None:
-    items = blank(Items, 1)
+    items = blank(ItemArrays, 1)
     items.seen[0] = True
     beliefs.issue(items, 0, 5, 4.0, False, 0, 0, powers(0.0))
     assert beliefs.confirm(items, 0, 5)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.filters import Coordinator, Filter
+from tolerant.filters import Change, Coordinator, Filter
 from tolerant.kernels.snapshots import pack, unpack
 from tolerant.queries import Aggregate, Answer
 
@@ -80,15 +80,15 @@ def test_dropping_lets_go_of_items_and_gives_fixed_ones_their_cap() -> None:
 
 def test_an_item_that_joins_an_average_takes_what_the_room_grew_by() -> None:
     c = Coordinator([Aggregate.over("s", "avg", ["x", "y"], 3)], values={"x": 0, "y": 0})
-    new = c.admit(["z"])
-    assert c.enter({"s": {int(new[0]): 2.0}}, new, 1) == {"z": 3.0}
+    new = c.membership.intern(["z"])
+    assert c.apply(Change(join={"s": {int(new[0]): 2.0}}, joining=new), 1) == {"z": 3.0}
     assert c.widths == {"x": 6, "y": 6, "z": 3}
 
 
 def test_an_item_that_joins_a_sum_starts_at_nothing_and_grows_first() -> None:
     c = Coordinator([Aggregate.over("s", "sum", ITEMS, 5)], values=dict.fromkeys(ITEMS, 0.0))
-    new = c.admit(["z"])
-    c.enter({"s": {int(new[0]): 1.0}}, new, 1)
+    new = c.membership.intern(["z"])
+    c.apply(Change(join={"s": {int(new[0]): 1.0}}, joining=new), 1)
     assert c.widths["z"] == 0.0
     c.update("z", 1.0, 2)
     c.update("z", 2.0, 3)
@@ -220,8 +220,8 @@ class Play:
                         self.filters[item] = Filter(self.coordinator.widths[item], self.values[item], shrink=0.1)
                     self.send(item)
             case ("store",):
-                self.coordinator.take_decisions()
-                self.coordinator.take_answers()
+                self.coordinator.grant_log.drain_grants()
+                self.coordinator.emitter.drain_answers()
                 other = Coordinator(policy=self.policy, shrink=0.1)
                 other.load(*unpack(pack(*self.coordinator.state())))
                 assert pack(*other.state()) == pack(*self.coordinator.state())
@@ -286,7 +286,7 @@ def test_a_million_items_fit_one_query() -> None:
     c = Coordinator([Aggregate.over("s", "avg", map(str, range(count)), 5)])
     indices = np.arange(count)
     c.update_many(
-        indices, np.ones(count), np.zeros(count, np.int64), sequences=indices + 1, grants=c.ledger.newest(indices)
+        indices, np.ones(count), np.zeros(count, np.int64), sequences=indices + 1, grants=c.grant_log.newest(indices)
     )
     assert c.answers()[0].value == pytest.approx(1.0)
     assert c.answers()[0].settled

@@ -3,18 +3,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.filters.growth import boundary
-from tolerant.filters.rows import rows_of
+from tolerant.filters.constraints import constraints_of
+from tolerant.filters.growth import reallocate
 from tolerant.filters.targets import deviations
 from tolerant.kernels.random import bits, key_of
 
-ONE_ROW = rows_of([("avg", np.arange(3), np.ones(3), 2.0)], 3)
+ONE_ROW = constraints_of([("avg", np.arange(3), np.ones(3), 2.0)], 3)
 
 
 def at(rows, widths, counts, number=1, **options):
     widths = np.array(widths, float)
     options = {"period": 10, "shrink": 0.05, "targets": None, "key": key_of(0, 0, number)} | options
-    return boundary(rows, widths, np.array(counts), np.ones(rows.n_items), **options)
+    return reallocate(rows, widths, np.array(counts), np.ones(rows.n_items), **options)
 
 
 def test_the_item_above_the_target_takes_what_all_lose():
@@ -26,7 +26,7 @@ def test_the_item_above_the_target_takes_what_all_lose():
 
 
 def test_what_is_free_can_be_shared_among_the_most_deviating():
-    rows = rows_of([("avg", np.arange(5), np.ones(5), 2.0)], 5)
+    rows = constraints_of([("avg", np.arange(5), np.ones(5), 2.0)], 5)
     decided = at(rows, [4] * 5, [9, 8, 7, 0, 0], share=2)
     np.testing.assert_allclose(decided.widths, [4.3, 4.3, 3.8, 3.8, 3.8])
     # Nobody deviates: one of them takes all.
@@ -36,7 +36,7 @@ def test_what_is_free_can_be_shared_among_the_most_deviating():
 
 
 def test_costs_weigh_in_burdens():
-    decided = boundary(
+    decided = reallocate(
         ONE_ROW, np.full(3, 4.0), np.array([6, 3, 0]), np.array([1.0, 10, 1]), period=10, shrink=0.05, targets=None,
         key=key_of(0),
     )  # fmt: skip
@@ -51,7 +51,9 @@ def test_ties_are_broken_by_the_key_alone_and_every_item_wins_sometimes():
 
 
 def test_items_that_tie_through_overlapping_rows_both_win_sometimes():
-    rows = rows_of([("sum", np.array([0, 1]), np.ones(2), 5.0), ("sum", np.array([1, 2, 3]), np.ones(3), 7.0)], 4)
+    rows = constraints_of(
+        [("sum", np.array([0, 1]), np.ones(2), 5.0), ("sum", np.array([1, 2, 3]), np.ones(3), 7.0)], 4
+    )
     # Deviations of 0, 2 and 3 are equal in truth; only a solver exact to the last digits sees it.
     firsts = set()
     for number in range(40):
@@ -70,7 +72,7 @@ def test_believed_widths_hold_growth_back():
 
 
 def test_an_unknown_width_leaves_nothing_in_its_rows_and_other_rows_alone():
-    rows = rows_of([("sum", np.array([0, 1]), np.ones(2), 5.0), ("sum", np.array([2, 3]), np.ones(2), 5.0)], 4)
+    rows = constraints_of([("sum", np.array([0, 1]), np.ones(2), 5.0), ("sum", np.array([2, 3]), np.ones(2), 5.0)], 4)
     decided = at(rows, [5.0] * 4, [3, 0, 3, 0], believed=np.array([4.75, np.inf, 4.75, 4.75]))
     np.testing.assert_allclose(decided.widths, [4.75, 4.75, 5.25, 4.75])
 
@@ -93,7 +95,7 @@ def test_widths_after_the_shrink_may_come_from_the_caller():
 
 
 def test_fixed_and_unqueried_items_neither_shrink_nor_grow():
-    rows = rows_of([("sum", np.array([0, 1]), np.ones(2), 5.0), ("max", np.array([2]), np.ones(1), 1.0)], 4)
+    rows = constraints_of([("sum", np.array([0, 1]), np.ones(2), 5.0), ("max", np.array([2]), np.ones(1), 1.0)], 4)
     decided = at(rows, rows.uniform, [1, 0, 50, 0])
     np.testing.assert_allclose(decided.widths, [5.25, 4.75, 2, np.inf])
 
@@ -105,7 +107,7 @@ def test_targets_of_other_rows_are_refused():
 
 def test_widths_stay_below_beta_over_thousands_of_boundaries():
     rng = np.random.default_rng(3)
-    rows = rows_of(
+    rows = constraints_of(
         [("avg", rng.choice(40, 9, replace=False), rng.uniform(0.1, 5, 9), rng.uniform(0.1, 1)) for _ in range(12)], 40
     )
     widths, targets = rows.uniform, None
@@ -153,7 +155,7 @@ def situations(draw):
     weights = st.sampled_from([0.5, 1.0, 1.0, 3.0])
     rows = draw(st.lists(st.dictionaries(st.integers(0, n - 1), weights, min_size=1), min_size=1, max_size=5))
     withins = draw(st.lists(st.sampled_from([0.0, 1.0, 2.5, 8.0]), min_size=len(rows), max_size=len(rows)))
-    table = rows_of(
+    table = constraints_of(
         [
             ("sum", np.array(list(row)), np.array(list(row.values())), within)
             for row, within in zip(rows, withins, strict=True)
@@ -181,7 +183,7 @@ def test_growth_equals_the_slow_one_where_few_or_many_of_many_items_grow(n_rows,
         n = int(rng.integers(15, 60))
         sizes = np.full(n_rows, n) if n_rows == 1 else rng.integers(2, n // 2, n_rows)
         weights, withins = [0.5, 1.0, 1.0, 3.0], [1.0, 2.5, 8.0]
-        rows = rows_of(
+        rows = constraints_of(
             [("sum", rng.choice(n, k, replace=False), rng.choice(weights, k), rng.choice(withins)) for k in sizes], n
         )
         counts = rng.poisson(rng.choice([0.0, 0.3, 2.0, 50.0]), n)

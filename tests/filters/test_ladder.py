@@ -6,9 +6,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ladder_twin import RUNGS, Twin, width_of
 
-from tolerant.filters.curves import BEFORE, REPORT, rate_at, read_report, write_report
+from tolerant.filters.filter_simulation import simulate
 from tolerant.filters.ladder import FIRED, LATELY, NOW, begin, ladder, observe, propose
-from tolerant.filters.simulate import simulate
+from tolerant.filters.rate_curves import BEFORE, REPORT, rate_at, read_report, write_report
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
 

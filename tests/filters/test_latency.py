@@ -1,4 +1,4 @@
-"""`specs/1-filters.md` §2.7: what arrives late and out of order, and answers that hold for now."""
+"""`docs/design/filters.md` §2.7: what arrives late and out of order, and answers that hold for now."""
 
 import random
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tolerant.filters import BoundCache, Coordinator
+from tolerant.filters import BoundCache, Coordinator, LatencyCoordinator
 from tolerant.queries import Aggregate
 
 FNS = ["sum", "avg", "min", "max"]
@@ -60,14 +60,16 @@ def test_within_the_allowance_the_order_of_arrival_does_not_matter(messages, shu
 
 
 def test_the_worked_example_of_bounded_change_rates():
-    found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5})
-    assert found.widths == {"x": 7, "y": 7}
+    found = LatencyCoordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5})
+    assert found.coordinator.widths == {"x": 7, "y": 7}
     (answer,) = found.answers()
     assert (answer.low, answer.value, answer.high) == (-3, 7, 17)
 
 
 def test_an_answer_of_now_is_as_narrow_as_the_rates_and_the_time_since_the_updates_allow():
-    found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5}, policy="uniform")
+    found = LatencyCoordinator(
+        [BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5}, policy="uniform"
+    )
     found.update("x", 20, 10)
     assert [(a.low, a.value, a.high) for a in found.answers(10)] == [(19.5, 24, 28.5)]  # x is exact
     assert [(a.low, a.high) for a in found.answers(12)] == [(24 - 2 - 4.5, 24 + 2 + 4.5)]
@@ -77,13 +79,15 @@ def test_an_answer_of_now_is_as_narrow_as_the_rates_and_the_time_since_the_updat
 @given(st.lists(st.tuples(st.integers(1, 4), st.floats(-1, 1), st.floats(-1, 1)), max_size=30), st.sampled_from(FNS))
 def test_narrowed_answers_hold_whatever_changes_within_the_rates(steps, fn):
     query = Aggregate.over("q", fn, ["x", "y"], 20)
-    found = Coordinator([query], values={"x": 0, "y": 0}, allowance=2, max_rates={"x": 3, "y": 1}, policy="uniform")
+    found = LatencyCoordinator(
+        [query], values={"x": 0, "y": 0}, allowance=2, max_rates={"x": 3, "y": 1}, policy="uniform"
+    )
     values, sent, now = {"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 0.0}, 0
     for pause, *changes in steps:
         now += pause
         for (item, rate), change in zip({"x": 3, "y": 1}.items(), changes, strict=True):
             values[item] += change * rate * pause
-            if abs(values[item] - sent[item]) > found.widths[item] / 2:
+            if abs(values[item] - sent[item]) > found.coordinator.widths[item] / 2:
                 sent[item] = values[item]
                 found.update(item, values[item], now)
         truth = {"sum": sum, "avg": lambda of: sum(of) / 2, "min": min, "max": max}[fn](values.values())
@@ -93,17 +97,17 @@ def test_narrowed_answers_hold_whatever_changes_within_the_rates(steps, fn):
 
 def test_a_tolerance_below_what_may_be_under_way_is_refused():
     with pytest.raises(ValueError, match=r"'both'.*within 10"):
-        Coordinator([BOTH], allowance=8, max_rates={"x": 1, "y": 0.5})
+        LatencyCoordinator([BOTH], allowance=8, max_rates={"x": 1, "y": 0.5})
     with pytest.raises(ValueError, match="no rate for item 'y'"):
-        Coordinator([BOTH], allowance=1, max_rates={"x": 1})
-    found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5})
+        LatencyCoordinator([BOTH], allowance=1, max_rates={"x": 1})
+    found = LatencyCoordinator([BOTH], values={"x": 3, "y": 4}, allowance=2, max_rates={"x": 1, "y": 0.5})
     with pytest.raises(ValueError, match=r"'both'.*within 1 "):
-        found.alter("both", 1, 5)
-    assert found.widths == {"x": 7, "y": 7}
+        found.coordinator.alter("both", 1, 5)
+    assert found.coordinator.widths == {"x": 7, "y": 7}
 
 
 def test_without_rates_answers_are_of_an_allowance_ago():
-    found = Coordinator([BOTH], values={"x": 3, "y": 4}, allowance=5)
+    found = LatencyCoordinator([BOTH], values={"x": 3, "y": 4}, allowance=5)
     found.update("x", 30, 8)
     found.update("y", 20, 6)
     assert [(a.at, a.value) for a in found.answers(10)] == [(5, 7)]

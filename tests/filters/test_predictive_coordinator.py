@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tolerant.filters import Coordinator
-from tolerant.filters.forecasts import Forecasts
+from tolerant.filters.source_forecasts import Forecasts
 from tolerant.queries import Aggregate
 
 SUM = Aggregate("both", "sum", {"x": 1, "y": -2}, 6)
@@ -12,7 +12,9 @@ SUM = Aggregate("both", "sum", {"x": 1, "y": -2}, 6)
 
 def spoken(found):
     return [
-        (int(at), float(value)) for said in found.take_answers() for at, value in zip(said.at, said.value, strict=True)
+        (int(at), float(value))
+        for said in found.emitter.drain_answers()
+        for at, value in zip(said.at, said.value, strict=True)
     ]
 
 
@@ -21,10 +23,10 @@ def test_a_slope_moves_the_answer_at_every_tick():
     spoken(found)
     found.update("x", 10, 4, slope=0.5)
     found.update("y", 1, 6, slope=0.25)
-    found.reach(8)
+    found.emitter.advance_to(8)
     assert spoken(found) == [(5, 8.5), (6, 9.0)]
     found.update("x", 20, 9)
-    found.reach(11)
+    found.emitter.advance_to(11)
     assert spoken(found) == [(9, 18 - 1.5), (10, 16.0), (11, 15.5)]
 
 
@@ -32,7 +34,7 @@ def test_of_an_extreme_too():
     found = Coordinator([Aggregate.over("low", "min", ["x", "y"], 1)], values={"x": 0, "y": 5}, policy="predictive")
     spoken(found)
     found.update("x", 0, 1, slope=2.0)
-    found.reach(4)
+    found.emitter.advance_to(4)
     assert spoken(found)[-3:] == [(2, 2.0), (3, 4.0), (4, 5.0)]
 
 
@@ -40,9 +42,9 @@ def test_time_in_microseconds_moves_centres_at_multiples_of_the_tick():
     found = Coordinator([SUM], values={"x": 10, "y": 1}, policy="predictive", interval=100, tick=10)
     found.update("x", 10, 25, slope=1.0)
     spoken(found)
-    found.reach(29)
+    found.emitter.advance_to(29)
     assert spoken(found) == []
-    found.reach(45)
+    found.emitter.advance_to(45)
     assert spoken(found) == [(30, 9.0), (40, 10.0)]
 
 
@@ -57,13 +59,13 @@ def feed(found, sources, values, widths, at):
             np.array([item]),
             values[[item]],
             np.array([at]),
-            sequences=found.coordinator.sequences(np.array([item])) + 1,
-            grants=found.coordinator.ledger.newest(np.array([item])),
+            sequences=found.coordinator.membership.sequences(np.array([item])) + 1,
+            grants=found.coordinator.grant_log.newest(np.array([item])),
             reports=sources.reports(np.array([item]), widths[[item]]),
         )
 
 
-class World:
+class SimulatedCluster:
     def __init__(self):
         total = Aggregate.over("both", "sum", ["x", "y"], 8)
         self.coordinator = Coordinator([total], values={"x": 0, "y": 0}, policy="predictive")
@@ -74,19 +76,19 @@ class World:
 
 
 def run(ticks):
-    world, random, values, moved = World(), np.random.default_rng(5), np.zeros(2), {}
+    world, random, values, moved = SimulatedCluster(), np.random.default_rng(5), np.zeros(2), {}
     for at in range(1, ticks):
         values = values + random.normal(0, 1, 2) * np.array([3.0, 0.01])
         feed(world, world.sources, values.copy(), np.array(list(world.coordinator.widths.values())), at)
-        world.coordinator.settle(at)
+        world.coordinator.policy.on_settle(at)
         if at % 10 == 0:
             for item, width in world.coordinator.boundary(at).items():
                 moved.setdefault(item, []).append(width)
                 # The confirmation, which brings a report too.
-                index = world.coordinator.find([item])
+                index = world.coordinator.membership.find([item])
                 world.centres[index] = values[index]
                 world.coordinator.update(item, float(values[index][0]), at)
-        world.coordinator.take_decisions()
+        world.coordinator.grant_log.drain_grants()
     return world.coordinator, moved
 
 
@@ -107,19 +109,19 @@ def test_it_goes_on_from_its_state_as_if_nothing_had_happened():
         one.update("x", 99.0, 300, slope=0.5)
         one.boundary(310)
     assert other.answers() == found.answers()
-    assert other.take_decisions().width.tolist() == found.take_decisions().width.tolist()
+    assert other.grant_log.drain_grants().width.tolist() == found.grant_log.drain_grants().width.tolist()
 
 
 def test_a_growth_waits_until_the_tightening_is_confirmed():
     total = Aggregate.over("both", "sum", ["x", "y"], 8)
     found = Coordinator([total], values={"x": 0, "y": 0}, policy="predictive")
-    found.ledger.issue(np.array([1]), np.array([2.0]), np.zeros(1, bool), 5)
-    found._refresh(5)
-    found._book.items.pending[0] = 12.0
-    found.settle(6)
+    found.grant_log.issue(np.array([1]), np.array([2.0]), np.zeros(1, bool), 5)
+    found.emitter.refresh(5)
+    found.membership.items.pending[0] = 12.0
+    found.policy.on_settle(6)
     assert found.widths == {"x": 8.0, "y": 2.0}
     found.update("y", 0, 7)
-    found.settle(8)
+    found.policy.on_settle(8)
     assert found.widths == {"x": 12.0, "y": 2.0}
 
 

@@ -4,13 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from tolerant.filters.rows import Rows, rows_of
+from tolerant.filters.constraints import WidthConstraints, constraints_of
 from tolerant.filters.targets import deviations, improve, solve
 
 
 def sums(*rows, n):
     """One sum a row, given as {item: weight}."""
-    return rows_of([("sum", np.array(list(row)), np.array([float(w) for w in row.values()]), 5.0) for row in rows], n)
+    return constraints_of(
+        [("sum", np.array(list(row)), np.array([float(w) for w in row.values()]), 5.0) for row in rows], n
+    )
 
 
 def sparse_only(rows):
@@ -18,7 +20,7 @@ def sparse_only(rows):
     return rows.arrays._replace(overlaps=np.zeros((0, 0)))
 
 
-def slow_deviations(rows: Rows, burdens):
+def slow_deviations(rows: WidthConstraints, burdens):
     """By the textbook's active sets, on the dense matrix."""
     table = np.zeros((len(rows), rows.n_items))
     for row in range(len(rows)):
@@ -71,7 +73,7 @@ def test_fixed_items_take_no_part():
     shared = ("sum", np.array([0, 1, 2]), np.ones(3), 6.0)
     silent = ("sum", np.array([2]), np.ones(1), 0.0)
     single = ("min", np.array([3]), np.ones(1), 1.0)
-    rows = rows_of([shared, silent, single], 4)
+    rows = constraints_of([shared, silent, single], 4)
     targets = solve(rows, np.array([0.4, 0.2, 0.0, 0.0]))
     np.testing.assert_allclose(targets, [0.3, 0, 0], atol=1e-12)
 
@@ -79,7 +81,7 @@ def test_fixed_items_take_no_part():
 def test_no_burden_means_no_target():
     rows = sums({0: 1, 1: 1}, {1: 1, 2: 1}, n=3)
     assert solve(rows, np.zeros(3), np.array([3.0, 4.0])).tolist() == [0, 0]
-    assert solve(rows_of([], 3), np.zeros(3)).tolist() == []
+    assert solve(constraints_of([], 3), np.zeros(3)).tolist() == []
 
 
 def test_a_start_of_other_rows_is_refused():
@@ -90,7 +92,7 @@ def test_a_start_of_other_rows_is_refused():
 def test_thousands_of_rows_over_the_same_items():
     rng = np.random.default_rng(5)
     items = np.arange(10)
-    rows = rows_of([("sum", items, rng.uniform(0.5, 2, 10), 1.0) for _ in range(3000)], 10)
+    rows = constraints_of([("sum", items, rng.uniform(0.5, 2, 10), 1.0) for _ in range(3000)], 10)
     burdens = rng.uniform(0, 1, 10)
     np.testing.assert_allclose(
         deviations(rows, burdens, solve(rows, burdens)), slow_deviations(rows, burdens), atol=1e-6

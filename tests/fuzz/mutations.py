@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from tolerant.kernels.versions import version
-from tolerant.transport.rows import COMPACTED, NO_TIME, RECALLING, UPDATES, clock_batch, pack
+from tolerant.transport.rows import COMPACTED, NO_TIME, UPDATES, UPDATES_WITH_HISTORY, clock_batch, pack
 
 FORGED = "forged"
 EXTREME_INTEGERS = (0, 1, -1, 2**31, -(2**31), 2**40, 2**53, 2**62, NO_TIME, 2**63 - 1, -(2**63), version(7, 3))
@@ -42,7 +42,20 @@ STRANGE_TEXTS = (
     '["","",0]',
     '["forged","",9223372036854775807]',
 )
-KINDS = ("update", "hello", "beat", "ack", "gone", "wish", "insert", "delete", "subscribe", "unsubscribe", FORGED, "")
+KINDS = (
+    "update",
+    "hello",
+    "heartbeat",
+    "ack",
+    "gone",
+    "form_request",
+    "insert",
+    "delete",
+    "subscribe",
+    "unsubscribe",
+    FORGED,
+    "",
+)
 
 
 def mutated(rng: random.Random, payload: bytes) -> bytes:
@@ -121,9 +134,9 @@ class Forger:
 
 
 def good_rows(schema: pa.Schema, at: int) -> Iterator[bytes]:
-    """Payloads that are right but for who sends them: some plain, one so large that it is compressed."""
+    """Payloads that are right but for who sends them: most plain, one of seven so large that it is compressed."""
     rng = random.Random(0)
-    for size in (1, 5, 400):
+    for size in (1, 5, 1, 5, 1, 5, 400):
         columns = []
         for field in schema:
             values = [_usual(rng, field, at + row, row) for row in range(size)]
@@ -137,7 +150,7 @@ def good_rows(schema: pa.Schema, at: int) -> Iterator[bytes]:
 def _usual(rng: random.Random, field: pa.Field, at: int, row: int) -> object:
     kind = field.type
     if field.name == "kind":
-        return rng.choice(("update", "hello", "beat", "insert", "subscribe", "value"))
+        return rng.choice(("update", "hello", "heartbeat", "insert", "subscribe", "value"))
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
         return '["forged","zz"]' if field.name == "key" else FORGED
     if pa.types.is_integer(kind):
@@ -156,7 +169,7 @@ def of_updates(seed: int, at: int) -> dict[str, Forger]:
     clocks = [pack(clock_batch(at, epoch, name)) for epoch, name in ((1, ""), (1, FORGED), (2**23 - 1, FORGED))]
     return {
         "updates": Forger(seed, UPDATES, [*good_rows(UPDATES, at)]),
-        "history": Forger(seed + 1, RECALLING, [*good_rows(RECALLING, at)]),
+        "history": Forger(seed + 1, UPDATES_WITH_HISTORY, [*good_rows(UPDATES_WITH_HISTORY, at)]),
         "clocks": Forger(seed + 2, UPDATES, clocks),
         "records": Forger(seed + 3, COMPACTED, [*good_rows(COMPACTED, at)]),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,29 +18,34 @@ import pyarrow as pa
 
 sys.path.append(str(Path(__file__).parents[1] / "spark"))
 
-from mutations import Forger, good_rows, of_updates, seed_of
-from rig import TRAFFIC, Rig
-from test_kept_shard import LINES, ORDERS, GrowingShop, keep
-from test_looked_up_shard import LookupShop
+from encoded_statements import valid
+from mutations import FORGED, Forger, good_rows, of_updates, seed_of
+from rig import START, TRAFFIC, Rig
+from sum_substitution_play import FORMED, Play
+from test_kept_shard import LINES, ORDERS, AppendOnlyShop, keep
+from test_lookup_join_shard import LookupShop
 from test_pair_shard import PairShop
 from test_polled_shard import QUOTES_TEXT, TOTAL, Exchange
 from test_table_shard import AREA, STOCK, Shop
 
+from tolerant.filters.form_choice import QUERIES as SUMS
+from tolerant.kernels.versions import version
 from tolerant.queries import Answer
+from tolerant.spark.partitioning import PairSplit
 from tolerant.spark.splitter import Split
-from tolerant.spark.spreading import PairSplit
 from tolerant.spark.views.shard import ViewShard
-from tolerant.sql import Pair, parse
-from tolerant.sql.homes import Views
+from tolerant.sql import JoinInput, parse
+from tolerant.sql.pipeline_ids import Views
 from tolerant.sql.subscriptions import subscription_row
-from tolerant.streams import SECOND
-from tolerant.testing.networks import NetworkWorld
-from tolerant.transport.changes import changes_schema, topic_of
-from tolerant.transport.plans import REPORTS, reports_topic
+from tolerant.streams import SECOND, sum_key
+from tolerant.testing.networks import SimulatedNetwork
+from tolerant.transport.changes import COMMON, changes_schema, read_changes
+from tolerant.transport.plans import REPORTS
 from tolerant.transport.pulls import PULLS
-from tolerant.transport.rows import pack, unpack
+from tolerant.transport.rows import STATEMENTS, UPDATES, pack, unpack, updates_batch
 from tolerant.transport.subscriptions import subscriptions_schema
-from tolerant.transport.views import REQUESTS, requests_topic
+from tolerant.transport.topics import QUERIES, changes_topic, refreshes_topic, reports_topic
+from tolerant.transport.views import REQUESTS
 
 
 class Stage:
@@ -71,6 +77,15 @@ class Stage:
 
     def finish(self) -> None:
         """Check what must be so in the end: above all that the pipeline goes on."""
+
+
+def _is_ahead(payload: bytes, now: int) -> bool:
+    """Whether there is a clock row in it that makes rows late which are still on their way."""
+    try:
+        columns = unpack(payload).select(["kind", "at"]).to_pydict().values()
+    except (ValueError, KeyError):
+        return False
+    return any(kind == "clock" and at is not None and at > now for kind, at in zip(*columns, strict=True))
 
 
 def put_in(topic: str, forgers: dict[str, Forger]) -> dict[str, tuple[str, Forger]]:
@@ -128,12 +143,12 @@ class Bounded(Stage):
 
     @property
     def is_sound(self) -> bool:
-        return (self.rig.shard.horizon or 0) <= self.rig.now
+        return (self.rig.shard.watermark or 0) <= self.rig.now
 
     def finish(self) -> None:
         for _ in range(15):
             self.step()
-        if self.is_sound and not self.rig.shard._rival:
+        if self.is_sound and not self.rig.shard._foreign_epoch:
             assert self.rig.answers("total")[-1].settled
             assert self.settled > 5
         again = type(self.rig.shard)(self.rig.stream, 0, 1, "checkpoint")
@@ -148,13 +163,73 @@ class Adaptive(Bounded):
     policy = "adaptive"
 
 
+class Summed(Stage):
+    """A source that filters the sum of its items instead of the items, whose average is inside every settled answer."""
+
+    hosts = ("a", "b", "c", "d")
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        average = "CREATE QUERY q AS SELECT AVG(rate) FROM traffic WHERE host IN ('a', 'b', 'c', 'd') WITHIN 1"
+        self.play = Play(average, form=SUMS)
+        self.log, self.rig = self.play.rig.log, self.play.rig
+        self.play.start("edge")
+        self.readings = dict.fromkeys(self.hosts, 10.0)
+        self.checked = self.settled = 0
+        self.answer: Answer | None = None
+        for _ in range(15):
+            self.step()
+        assert FORMED in self.play.phases()
+        sums = updates_batch(
+            kind="update", keys=[sum_key(0, 999)], at=[self.now], source=FORGED, sequence=[version(1, 1)],
+            through=self.now, value=[1.0],
+        )  # fmt: skip
+        kinds = of_updates(seed, self.now) | {"sums": Forger(seed + 5, UPDATES, [pack(sums)])}
+        self.kinds = put_in("updates.traffic", kinds)
+
+    @property
+    def now(self) -> int:
+        return self.rig.now
+
+    @property
+    def is_sound(self) -> bool:
+        return (self.rig.shard.watermark or 0) <= self.rig.now + SECOND
+
+    def step(self) -> None:
+        for host in self.hosts:
+            self.readings[host] += self.rng.gauss(0, 1)
+        self.play.tick({"edge": dict(self.readings)})
+        entries = self.log.read("answers.q", self.checked)
+        for answer in (Answer(**row) for entry in entries for row in unpack(entry.payload).to_pylist()):
+            self.answer = answer
+            self._check((answer.at - START) // SECOND - 1)
+        self.checked = entries[-1].position if entries else self.checked
+        self._check(((self.rig.shard.watermark or 0) - START) // SECOND - 1)
+
+    def _check(self, tick: int) -> None:
+        """The answer that stands holds the truth of a tick."""
+        if self.answer and self.answer.settled and self.is_sound and 0 <= tick < len(self.play.truth):
+            truth = math.fsum(self.play.truth[tick].values()) / len(self.hosts)
+            assert self.answer.low - 1e-6 <= truth <= self.answer.high + 1e-6, (self.answer, truth)
+            self.settled += 1
+
+    def finish(self) -> None:
+        before = self.settled
+        for _ in range(15):
+            self.step()
+        if self.is_sound and not self.rig.shard._foreign_epoch:
+            assert self.settled > before
+            assert FORMED in self.play.phases()
+        self.play.restore()
+
+
 class SplitRows(Stage):
     """Rows on their way to one of two shards: none is lost that can be read."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.stream = parse(f"{TRAFFIC} WITH (shards = 2, shard = host)").stream
-        self.pair = PairSplit(Pair((LINES, ORDERS), "@2.ad21f06c", ("part", "part")))
+        self.pair = PairSplit(JoinInput((LINES, ORDERS), 2, "ad21f06c", ("part", "part")))
         rows = put_in("updates.traffic", of_updates(seed, self.now))
         self.kinds = rows | {"changes": ("changes.orders", _changes(seed, ORDERS, self.now))}
 
@@ -163,18 +238,70 @@ class SplitRows(Stage):
 
     def put(self, topic: str, payload: bytes) -> None:
         splitter = self.pair if topic == "changes.orders" else Split(self.stream)
-        for shard, part in splitter.parts(topic, payload):
-            assert shard in (0, 1)
-            if part != payload:
-                unpack(part)
+        parts = splitter.parts(topic, payload)
+        assert all(shard in (0, 1) for shard, _ in parts)
+        assert len({shard for shard, _ in parts}) == len(parts) > 0
+        if any(part != payload for _, part in parts):
+            check = _check_changes if topic == "changes.orders" else _check_updates
+            check(unpack(payload), [unpack(part) for _, part in parts])
+        elif topic == "changes.orders":
+            assert len(parts) == 2
 
     def step(self) -> None:
         """Nothing waits."""
 
 
+def _texts(batch: pa.RecordBatch, of: int) -> list[tuple[str, str]]:
+    """(kind, everything else) of each row; without `through`, which the last row of a source may tell for others. Of
+    many rows in the whole (`of`) only what tells them apart.
+    """
+    if of > 50:
+        batch = batch.select(["kind", "key", "source", "sequence"])
+    return [(str(row.pop("kind")), repr([row[name] for name in row if name != "through"])) for row in batch.to_pylist()]
+
+
+def _check_updates(batch: pa.RecordBatch, parts: list[pa.RecordBatch]) -> None:
+    """Every row is in one part, and rows for all are in all; what is there besides is a heartbeat."""
+    size = len(batch)
+    whole = Counter(_texts(batch, size))
+    for_all = Counter({row: count for row, count in whole.items() if row[0] in ("clock", "heartbeat")})
+    assert len(parts) == 2 or not for_all
+    own: Counter[tuple[str, str]] = Counter()
+    for part in (Counter(_texts(one, size)) for one in parts):
+        assert part >= for_all
+        own += part - for_all
+    added = own - (whole - for_all)
+    assert own >= whole - for_all
+    assert {kind for kind, _ in added} <= {"heartbeat"}
+
+
+def _check_changes(batch: pa.RecordBatch, parts: list[pa.RecordBatch]) -> None:
+    """Every part has all rows; each inserted row is whole in one of them, each other row in all."""
+    usable = read_changes(batch, ORDERS.columns)
+    spread = set(usable.rows[usable.changes.insert].tolist())
+    common = [name for name, _ in COMMON]
+    size = len(batch)
+    whole, copies = _texts(batch, size), [_texts(part, size) for part in parts]
+    assert all(part.select(common).to_pylist() == batch.select(common).to_pylist() for part in parts)
+    for row, text in enumerate(whole):
+        assert (any if row in spread else all)(copy[row] == text for copy in copies)
+
+
 def _changes(seed: int, table: Any, at: int) -> Forger:
     schema = changes_schema(table.columns)
     return Forger(seed, schema, [*good_rows(schema, at)])
+
+
+def _held_rows(side: Any) -> dict[str, dict[str, Any]]:
+    """The rows that a shard has of a table, by key."""
+    columns = {name: column.tolist() for name, column in side.relation.rows().items()}
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return dict(zip(side.relation.keys().tolist(), rows, strict=True))
+
+
+def _is_true(key: str) -> bool:
+    """Whether a key is that of a true row: nobody forges numbers of ten digits."""
+    return key.isdecimal() and len(key) == 10
 
 
 class Rows(Stage):
@@ -192,7 +319,7 @@ class Rows(Stage):
 
     @property
     def is_sound(self) -> bool:
-        return (self.shop.shard.horizon or 0) <= self.shop.now
+        return (self.shop.shard.watermark or 0) <= self.shop.now
 
     def step(self) -> None:
         if self.is_sound:
@@ -226,16 +353,8 @@ class Rows(Stage):
 
     def check(self) -> None:
         for side in self.shop.shard._sides:
-            rows, keys = side.relation.rows(), side.relation.keys().tolist()
-            found = {
-                text: {name: column[place].item() if hasattr(column[place], "item") else column[place]
-                       for name, column in rows.items()}
-                for place, text in enumerate(keys)
-            }  # fmt: skip
-            for text, row in self.expected.get(side.table.name, {}).items():
-                assert found[text] == row
-            own = {text for text in found if text.isdecimal() and len(text) == 10}
-            assert own == set(self.expected.get(side.table.name, {}))
+            found = {text: row for text, row in _held_rows(side).items() if _is_true(text)}
+            assert found == self.expected.get(side.table.name, {})
 
     def finish(self) -> None:
         snapshot = self.shop.shard.snapshot()
@@ -283,8 +402,8 @@ class Joined(Rows):
         self.shop.tick()
         names = {"matched": 4, "near": 2}
         self.kinds = {
-            "changes": (topic_of("supply"), _changes(seed, TABLES[0], self.now)),
-            "other changes": (topic_of("demand"), _changes(seed + 1, TABLES[1], self.now)),
+            "changes": (changes_topic("supply"), _changes(seed, TABLES[0], self.now)),
+            "other changes": (changes_topic("demand"), _changes(seed + 1, TABLES[1], self.now)),
         }
         for number, name in enumerate(names):
             schema = subscriptions_schema(dict.fromkeys(QUERIES[name].parameters, "DOUBLE"))
@@ -300,12 +419,73 @@ class Joined(Rows):
         return {"product": self.rng.choice("pq"), **level, "b": self.rng.randrange(8) / 4}
 
 
+class Spread(Rows):
+    """Joins over two tables whose rows are spread over three shards, by values or by ranges: every true row is whole in
+    a shard that it belongs to, and subscriptions have been told of every pair of true rows.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        from test_joins_shard import PARAMETERS, QUERIES, TABLES
+        from test_spread_joins import RANGED, SpreadJoins
+
+        self.query, known = self.rng.choice((("matched", ""), ("near", RANGED)))
+        self.shop = SpreadJoins((self.query,), 3, known)
+        self.log = self.shop.log
+        self.shop.tick()
+        self.subscribed = {}
+        for values in PARAMETERS[self.query]:
+            self.shop.join(self.query, values)
+            (row,) = unpack(self.log.read(self.shop.topics[-1])[-1].payload).to_pylist()
+            self.subscribed[row["id"]] = values
+        schema = subscriptions_schema(dict.fromkeys(QUERIES[self.query].parameters, "DOUBLE"))
+        self.kinds = {
+            "changes": (changes_topic("supply"), _changes(seed, TABLES[0], self.now)),
+            "other changes": (changes_topic("demand"), _changes(seed + 1, TABLES[1], self.now)),
+            "subscriptions": (self.shop.topics[-1], Forger(seed + 2, schema, [*good_rows(schema, 5)])),
+        }
+        self.step()
+
+    @property
+    def is_sound(self) -> bool:
+        return (self.shop.shard.shards[0].watermark or 0) <= self.shop.now
+
+    def tables(self) -> dict[str, Any]:
+        return dict(self.shop.tables)
+
+    def values(self, name: str) -> dict[str, Any]:
+        return Joined.values(self, name)  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        for name, true in self.expected.items():
+            found: dict[str, dict[str, Any]] = {}
+            for shard in self.shop.shard.shards:
+                found |= _held_rows(next(side for side in shard._sides if side.table.name == name))
+            assert {text: row for text, row in found.items() if _is_true(text)} == true
+
+    def finish(self) -> None:
+        super().finish()
+        if self.is_sound:
+            from test_joins_shard import results
+
+            rows = {name: self.expected.get(name, {}) for name in ("supply", "demand")}
+            told: dict[int, set[tuple[int, int]]] = {number: set() for number in self.subscribed}
+            for row in self.shop.rows(f"answers.{self.query}"):
+                pair = row["row.supply.id"], row["row.demand.id"]
+                for number in set(row["subscriptions"]) & told.keys():
+                    if all(_is_true(str(one)) for one in pair):
+                        assert (pair in told[number]) == (row["kind"] == "delete")
+                        told[number] ^= {pair}
+            for number, values in self.subscribed.items():
+                assert told[number] == results(self.query, values, rows).keys()
+
+
 class Kept(Stage):
     """Two tables that only grow: every pair of true rows is found once, there being room for all."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.shop = GrowingShop(keep(100_000), tables=(ORDERS, LINES))
+        self.shop = AppendOnlyShop(keep(100_000), tables=(ORDERS, LINES))
         self.log = self.shop.log
         self.shop.tick()
         self.orders: list[tuple[int, int]] = []
@@ -321,7 +501,7 @@ class Kept(Stage):
 
     @property
     def is_sound(self) -> bool:
-        return (self.shop.shard.horizon or 0) <= self.shop.now
+        return (self.shop.shard.watermark or 0) <= self.shop.now
 
     def step(self) -> None:
         for name, held in (("orders", self.orders), ("lines", self.lines)):
@@ -350,15 +530,15 @@ class LookedUp(Stage):
         import tempfile
 
         import pyarrow.parquet as pq
-        from test_looked_up_shard import LOOKED, PARTS
-        from test_looked_up_shard import ORDERS as TEXT
+        from test_lookup_join_shard import LOOKED, PARTS
+        from test_lookup_join_shard import ORDERS as TEXT
 
         with tempfile.TemporaryDirectory() as folder:
             parts = pa.table({"id": list(range(20)), "name": [f"p{k}" for k in range(20)], "price": [1.0] * 20})
             pq.write_table(parts, f"{folder}/parts.parquet")
             text = TEXT + PARTS.format(kind="parquet") + LOOKED.format(rows=5)
             self.shop = LookupShop(Path(folder), text)
-        self.log, self.wanted = self.shop.log, []
+        self.log, self.shop.number, self.orders = self.shop.log, 10**9, dict[int, int]()
         self.shop.tick()
         orders = next(table for table in self.shop.pair.tables if table.name == "orders")
         self.kinds = {"changes": ("changes.orders", _changes(seed, orders, self.now))}
@@ -369,12 +549,19 @@ class LookedUp(Stage):
 
     @property
     def is_sound(self) -> bool:
-        return (self.shop.shard.horizon or 0) <= self.shop.now
+        return (self.shop.shard.watermark or 0) <= self.shop.now
 
     def step(self) -> None:
-        self.shop.order(self.rng.randrange(25))
+        part = self.rng.randrange(25)
+        self.shop.order(part)
+        self.orders[self.shop.number] = part
         for _ in range(2):
             self.shop.tick()
+
+    def finish(self) -> None:
+        if self.is_sound:
+            found = [(row[0], row[2], row[3]) for row in self.shop.results() if row[0] in self.orders]
+            assert sorted(found) == [(order, part, f"p{part}") for order, part in self.orders.items() if part < 20]
 
 
 class Polled(Stage):
@@ -400,7 +587,7 @@ class Polled(Stage):
 
     @property
     def is_sound(self) -> bool:
-        return self.shop.shard.horizon == self.twin.shard.horizon
+        return self.shop.shard.watermark == self.twin.shard.watermark
 
     def step(self) -> None:
         for symbol in self.prices:
@@ -424,7 +611,8 @@ class Networked(Stage):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.world = NetworkWorld(seed % 10_000, faults=False)
+        self.world = SimulatedNetwork(seed % 10_000, faults=False)
+        self._hurried = False
         self.log = self.world.log
         self.world.run(2)
         self.kinds = {
@@ -439,7 +627,11 @@ class Networked(Stage):
 
     @property
     def is_sound(self) -> bool:
-        return (self.world.shard.horizon or 0) <= self.world.now
+        return not self._hurried and (self.world.shard.watermark or 0) <= self.world.now
+
+    def put(self, topic: str, payload: bytes) -> None:
+        self._hurried |= _is_ahead(payload, self.now)
+        super().put(topic, payload)
 
     def step(self) -> None:
         self.world.run(0.2)
@@ -459,7 +651,7 @@ class Viewed(Rows):
         self.shop = ViewTables(views)
         self.log = self.shop.log
         self.kinds = {
-            "requests": (requests_topic(views.name), Forger(seed, REQUESTS, [*good_rows(REQUESTS, self.now)])),
+            "requests": (refreshes_topic(views.name), Forger(seed, REQUESTS, [*good_rows(REQUESTS, self.now)])),
             "changes": ("changes.orders", _changes(seed + 1, ORDERS, self.now)),
             "other changes": ("changes.lines", _changes(seed + 2, LINES, self.now)),
             "strangers": ("changes.forged", _changes(seed + 3, LINES, self.now)),
@@ -480,18 +672,22 @@ class ViewTables(PairShop):
     def __init__(self, views: Views) -> None:
         self.views = views
         super().__init__(tables=views.tables)
-        self.topics = ["queries", "changes.orders", "changes.lines", "changes.forged", requests_topic(views.name)]
+        self.topics = ["queries", "changes.orders", "changes.lines", "changes.forged", refreshes_topic(views.name)]
 
     def born(self) -> ViewShard:
         return ViewShard(self.views)
 
 
+_STATEMENT = {"kind": FORGED, "key": FORGED, "request": FORGED, "text": ""}
+
 STAGES: dict[str, type[Stage]] = {
     "bounded": Bounded,
     "adaptive": Adaptive,
+    "summed": Summed,
     "split": SplitRows,
     "tables": Tables,
     "joined": Joined,
+    "spread": Spread,
     "kept": Kept,
     "looked_up": LookedUp,
     "polled": Polled,
@@ -502,4 +698,9 @@ STAGES: dict[str, type[Stage]] = {
 
 def stage(name: str, episode: int) -> Stage:
     """A new one, the same for the same number."""
-    return STAGES[name](seed_of(name) + 1000 * episode)
+    made = STAGES[name](seed_of(name) + 1000 * episode)
+    if name != "split":  # statements go to every shard as they are
+        bodies = [body for body in valid() if '"Drop"' not in body]  # a table that is dropped has no rows
+        rows = [pack(pa.RecordBatch.from_pylist([_STATEMENT | {"body": body}], STATEMENTS)) for body in bodies]
+        made.kinds["statements"] = QUERIES, Forger(seed_of(name) + episode, STATEMENTS, rows)
+    return made

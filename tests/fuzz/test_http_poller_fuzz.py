@@ -177,12 +177,12 @@ async def one_seed(seed):
                     poller.step(tick)  # raises what ended anything
                     await asyncio.sleep(0.02)
                     assert len(poller._tasks) <= len(ITEMS)
-                assert poller.poller.held("well") is not None
+                assert poller.poller.last_pull("well") is not None
                 server.well, end = True, time.monotonic() + 60
                 for tick in itertools.count(TICKS):  # once the server is well, everything comes
                     poller.step(tick)
                     await asyncio.sleep(0.02)
-                    held = [poller.poller.held(item) for item in ASKED]
+                    held = [poller.poller.last_pull(item) for item in ASKED]
                     if all(one is not None and one[1] >= TICKS for one in held):
                         break
                     assert time.monotonic() < end, dict(zip(ASKED, held, strict=True))

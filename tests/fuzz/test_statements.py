@@ -13,7 +13,7 @@ from encoded_statements import EVIL_EXPRESSIONS, EVIL_SELECTS, crafted, known, m
 
 from tolerant.sql import CreateQuery, StatementError, decode, encode, parse, parse_many, render
 from tolerant.sql.statements import ViewSelect
-from tolerant.sql.viewing import plan_of
+from tolerant.sql.view_select import plan_of
 
 BUDGET = 12.0
 """Seconds of mutations in an ordinary run."""

@@ -94,7 +94,7 @@ def test_a_result_larger_than_the_buffer():
     assert (np.bincount(events) == 3000 * 40).all()
     assert (np.bincount(queries) == 30 * 40).all()
     assert (np.bincount(rows) == 30 * 3000).all()
-    # Row by row an event alone is more than the buffer takes.
+    # By single rows the runs of one event exceed the buffer.
     assert len(joins.probe(0.0, "data")[0]) == 3000 * 40
     assert joins.count(0.0, "data") == 3000 * 40
 
@@ -103,13 +103,13 @@ def test_a_limit_gives_whole_events_and_where_to_go_on():
     joins = joins_of(BANDS, ROWS)
     bs = np.array([9.0, 6.0, 10.5, 2.0])
     whole = joins.probe_many(bs)
-    told, first = [], 0
+    batches, first = [], 0
     while first < len(bs):
         events, queries, rows, more = joins.probe_many(bs[first:], "ssi", limit=12)
         assert len(events) <= 12
-        told += [(first + e, q, r) for e, q, r in zip(events.tolist(), queries.tolist(), rows.tolist(), strict=True)]
+        batches += [(first + e, q, r) for e, q, r in zip(events.tolist(), queries.tolist(), rows.tolist(), strict=True)]
         first += more
-    assert sorted(told) == sorted(zip(*(part.tolist() for part in whole), strict=True))
+    assert sorted(batches) == sorted(zip(*(part.tolist() for part in whole), strict=True))
     with pytest.raises(ValueError, match="limit must be at least the 9 pairs of event 0, got 5"):
         joins.probe_many(bs[1:], limit=5)
 

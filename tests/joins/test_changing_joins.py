@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from joins_twin import band_pairs, pairs, select_pairs
 
-import tolerant.joins.standing as standing
+import tolerant.joins.continuous_joins as continuous_joins
 from tolerant.joins import BandJoins, SelectJoins
 from tolerant.kernels.snapshots import pack, unpack
 
@@ -106,7 +106,7 @@ class Changing(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def small_indexes(monkeypatch):
-    monkeypatch.setattr(standing, "SIDE", 3)
+    monkeypatch.setattr(continuous_joins, "SIDE", 3)
 
 
 TestChanging = Changing.TestCase

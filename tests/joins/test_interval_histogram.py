@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from joins_twin import stabbed
 
 from tolerant.joins import Histogram, histogram_error, interval_histogram
-from tolerant.joins.histogram import METHODS
-from tolerant.joins.segments import segments_of
+from tolerant.joins.offline.histogram import METHODS
+from tolerant.joins.offline.segments import segments_of
 
 SIX = [(0, 4), (1, 5), (2, 3), (2, 8), (6, 8), (7, 10)]
 LOWS, HIGHS = (np.array(ends, float) for ends in zip(*SIX, strict=True))
@@ -20,13 +20,13 @@ def test_f_of_the_worked_example():
 
 
 def test_the_optimum_of_the_worked_example():
-    found = [interval_histogram(LOWS, HIGHS, k, "optimal") for k in range(1, 6)]
-    errors = [histogram_error(one, LOWS, HIGHS) for one in found]
+    histograms = [interval_histogram(LOWS, HIGHS, k, "optimal") for k in range(1, 6)]
+    errors = [histogram_error(one, LOWS, HIGHS) for one in histograms]
     assert errors == pytest.approx([0.182207, 0.157208, 0.090645, 0.080896, 0.035527], abs=5e-7)
-    assert found[1].edges.tolist() == [0, 8, 10]
-    assert found[1].heights == pytest.approx([1.455378, 1], abs=5e-7)
-    assert found[2].edges.tolist() == [0, 1, 5, 10]
-    assert found[2].heights == pytest.approx([1, 2.350515, 1.140496], abs=5e-7)
+    assert histograms[1].edges.tolist() == [0, 8, 10]
+    assert histograms[1].heights == pytest.approx([1.455378, 1], abs=5e-7)
+    assert histograms[2].edges.tolist() == [0, 1, 5, 10]
+    assert histograms[2].heights == pytest.approx([1, 2.350515, 1.140496], abs=5e-7)
 
 
 def test_equal_widths_of_the_worked_example():
@@ -43,12 +43,12 @@ def test_every_method_keeps_to_its_buckets_and_none_beats_the_optimum(given, buc
     lows, highs = np.array(given, float).T
     errors = {}
     for method in METHODS:
-        found = interval_histogram(lows, highs, buckets, method)
-        assert 1 <= len(found.heights) <= buckets
-        assert len(found.edges) == len(found.heights) + 1
-        assert (found.edges[0], found.edges[-1]) == (lows.min(), highs.max())
-        assert (np.diff(found.edges) > 0).all() or lows.min() == highs.max()
-        errors[method] = histogram_error(found, lows, highs)
+        histogram = interval_histogram(lows, highs, buckets, method)
+        assert 1 <= len(histogram.heights) <= buckets
+        assert len(histogram.edges) == len(histogram.heights) + 1
+        assert (histogram.edges[0], histogram.edges[-1]) == (lows.min(), highs.max())
+        assert (np.diff(histogram.edges) > 0).all() or lows.min() == highs.max()
+        errors[method] = histogram_error(histogram, lows, highs)
     assert errors["optimal"] <= min(errors.values()) + 1e-9
     assert errors["ssi"] <= errors["equal-width"]
 
@@ -72,16 +72,16 @@ def test_the_optimum_is_what_trying_everything_finds(given, buckets):
 
     steps = min(buckets, len(parts.f))
     least = min(cost(cuts) for cuts in combinations(range(1, len(parts.f)), steps - 1))
-    found = histogram_error(interval_histogram(lows, highs, buckets, "optimal"), lows, highs)
-    assert found == pytest.approx(least, abs=1e-9)
+    error = histogram_error(interval_histogram(lows, highs, buckets, "optimal"), lows, highs)
+    assert error == pytest.approx(least, abs=1e-9)
 
 
 @given(intervals)
 def test_with_buckets_enough_the_count_is_exact(given):
     lows, highs = np.array(given, float).T
-    found = interval_histogram(lows, highs, 50, "optimal")
+    histogram = interval_histogram(lows, highs, 50, "optimal")
     for x in np.arange(lows.min() + 0.5, highs.max()):
-        assert found.estimate(x) == pytest.approx(stabbed(given, x))
+        assert histogram.estimate(x) == pytest.approx(stabbed(given, x))
 
 
 def test_groups_come_close_to_the_optimum():
@@ -102,11 +102,11 @@ def test_a_density_moves_the_buckets():
 
 
 def test_estimates_inside_outside_and_at_the_ends():
-    found = Histogram(np.array([0.0, 1.0, 2.0]), np.array([5.0, 7.0]))
-    assert found.estimate(1) == 7.0
-    assert found.estimate(2) == 7.0
-    assert found.estimate(2.1) == 0.0
-    assert found.estimate([-1, 0, 0.5, 1.5]).tolist() == [0, 5, 5, 7]
+    histogram = Histogram(np.array([0.0, 1.0, 2.0]), np.array([5.0, 7.0]))
+    assert histogram.estimate(1) == 7.0
+    assert histogram.estimate(2) == 7.0
+    assert histogram.estimate(2.1) == 0.0
+    assert histogram.estimate([-1, 0, 0.5, 1.5]).tolist() == [0, 5, 5, 7]
 
 
 def test_nothing_and_single_points():

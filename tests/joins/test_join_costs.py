@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from tolerant.joins import (
-    Costs,
-    Coverage,
-    Frequencies,
+    BucketCoverage,
+    BucketFrequencies,
+    CostCoefficients,
     Load,
     Sample,
     SelectJoins,
@@ -13,9 +13,9 @@ from tolerant.joins import (
     estimate,
     fit_costs,
 )
-from tolerant.joins.costs import NAMES
+from tolerant.joins.method_costs import NAMES
 
-SEED = Costs.of([0.25, 4.34, 0.36, 0.17, 0.64, 42.49, 1.19, 0.19, 0.08, 70.19, 1.17, 0, 0, 0, 0])
+SEED = CostCoefficients.of([0.25, 4.34, 0.36, 0.17, 0.64, 42.49, 1.19, 0.19, 0.08, 70.19, 1.17, 0, 0, 0, 0])
 """Table 4.2's coefficients."""
 
 
@@ -32,8 +32,8 @@ def load(partners, selecting, scattered_selecting):
     ],
 )
 def test_the_seeds_table_to_the_digit(given, wanted):
-    found = estimate(given, SEED, literal=True)
-    assert {method: round(found[method], 1 if found[method] < 10 else None) for method in wanted} == wanted
+    estimates = estimate(given, SEED, literal=True)
+    assert {method: round(estimates[method], 1 if estimates[method] < 10 else None) for method in wanted} == wanted
 
 
 def test_the_seeds_slip_is_mended():
@@ -69,7 +69,7 @@ def test_calibration_fits_every_component():
 
 
 def test_coverage_adds_the_share_of_each_bucket():
-    covered = Coverage(0, 8, 4)
+    covered = BucketCoverage(0, 8, 4)
     covered.add(1, 7)
     covered.add(2.5, 4)
     assert covered.heights.tolist() == [0.5, 1.75, 1.0, 0.5]
@@ -82,7 +82,7 @@ def test_coverage_adds_the_share_of_each_bucket():
 
 
 def test_frequencies_spread_a_bucket_over_its_values():
-    partners = Frequencies(0, 100, 10)
+    partners = BucketFrequencies(0, 100, 10)
     for b in range(0, 100, 2):
         partners.add(b)
     assert partners.estimate(31) == 0.5
@@ -91,7 +91,7 @@ def test_frequencies_spread_a_bucket_over_its_values():
     assert partners.estimate(1000) == 0.0
 
 
-@pytest.mark.parametrize("kind", [Coverage, Frequencies])
+@pytest.mark.parametrize("kind", [BucketCoverage, BucketFrequencies])
 def test_bad_buckets_are_named(kind):
     with pytest.raises(ValueError, match="low must be below high"):
         kind(1, 1)

@@ -7,6 +7,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "joins.md"
 
 
 def test_the_page_says_what_happens():
-    found = doctest.testfile(str(PAGE), module_relative=False)
-    assert found.attempted > 8
-    assert found.failed == 0
+    result = doctest.testfile(str(PAGE), module_relative=False)
+    assert result.attempted > 8
+    assert result.failed == 0

@@ -16,18 +16,18 @@ rows = st.lists(st.tuples(ends, ends), max_size=15)
 @given(queries, rows, ends, st.integers(0, 5))
 def test_both_methods_agree_with_the_twin(queries, rows, b, removed):
     joins = RectangleJoins()
-    held = {query: (*first, *second) for query, (first, second) in enumerate(queries)}
+    rectangles = {query: (*first, *second) for query, (first, second) in enumerate(queries)}
     stored = dict(enumerate(rows))
-    if held:
-        joins._replace(np.array(list(held)), np.array(list(held.values())))
+    if rectangles:
+        joins._replace(np.array(list(rectangles)), np.array(list(rectangles.values())))
     if stored:
         joins.insert_many(list(stored), *zip(*stored.values(), strict=True))
-    for query in sorted(held)[:removed]:
+    for query in sorted(rectangles)[:removed]:
         joins.remove(query)
-        del held[query]
+        del rectangles[query]
     joins.add(99, -1.0, 1.0, -1.0, 1.0)
-    held[99] = (-1.0, 1.0, -1.0, 1.0)
-    wanted = rectangle_pairs(held, stored, b)
+    rectangles[99] = (-1.0, 1.0, -1.0, 1.0)
+    wanted = rectangle_pairs(rectangles, stored, b)
     for method in joins.METHODS:
         assert pairs(joins.probe(b, method)) == wanted
         assert sorted(joins.affected(b, method).tolist()) == sorted({query for query, _ in wanted})

@@ -6,7 +6,7 @@ from joins_twin import fewest_groups
 from test_stabbing_partition import TEN
 
 from tolerant.joins import Hotspots, StabbingPartition, stabbing_partition
-from tolerant.joins.dynamic import PLACEMENTS, TRIGGERS
+from tolerant.joins.offline.dynamic_partition import PLACEMENTS, TRIGGERS
 
 STEPS = [(10, 4.2, 4.8), (11, 6.2, 6.8), (12, 11, 13), 0, 4, 2, (13, 3.2, 3.4)]
 
@@ -31,11 +31,11 @@ def play(partition, step):
 )
 def test_seven_updates_of_the_worked_example(placement, trigger, groups, rebuilds):
     partition = started(placement=placement, trigger=trigger)
-    told = []
+    sizes = []
     for step in STEPS:
         play(partition, step)
-        told.append((len(partition), partition.rebuilds))
-    assert told == list(zip(groups, rebuilds, strict=True))
+        sizes.append((len(partition), partition.rebuilds))
+    assert sizes == list(zip(groups, rebuilds, strict=True))
 
 
 def test_from_empty_many_are_the_canonical_partition():
@@ -61,25 +61,25 @@ changes = st.lists(
 @given(changes=changes, epsilon=st.sampled_from([0.25, 1.0, 3.0]))
 def test_groups_stay_few_and_share_a_point(placement, trigger, changes, epsilon):
     partition = StabbingPartition(epsilon, placement=placement, trigger=trigger)
-    held = {}
+    expected = {}
     for number, change in enumerate(changes):
         if isinstance(change, int):
-            if not held:
+            if not expected:
                 continue
-            gone = sorted(held)[change % len(held)]
+            gone = sorted(expected)[change % len(expected)]
             partition.remove(gone)
-            del held[gone]
+            del expected[gone]
         else:
             partition.add(number, *change)
-            held[number] = tuple(change)
-        assert len(partition) <= (1 + epsilon) * fewest_groups(held.values())
-        groups = {partition.group_of(id) for id in held}
+            expected[number] = tuple(change)
+        assert len(partition) <= (1 + epsilon) * fewest_groups(expected.values())
+        groups = {partition.group_of(id) for id in expected}
         assert len(groups) == len(partition)
-        assert partition.size == len(held)
+        assert partition.size == len(expected)
         for group in groups:
             point = partition.point(group)
-            assert all(held[id][0] <= point <= held[id][1] for id in partition.members(group))
-        assert sorted(id for group in groups for id in partition.members(group)) == sorted(held)
+            assert all(expected[id][0] <= point <= expected[id][1] for id in partition.members(group))
+        assert sorted(id for group in groups for id in partition.members(group)) == sorted(expected)
 
 
 def clustered(rng, n, centres):
@@ -148,37 +148,37 @@ def test_hotspots_of_the_worked_example():
     assert len(spots) == 2
 
 
-def check_hotspots(spots, held, alpha, epsilon):
-    n, hot = len(held), spots.hot_groups()
+def check_hotspots(spots, expected, alpha, epsilon):
+    n, hot = len(expected), spots.hot_groups()
     assert spots.size == n
-    assert sorted([*spots.scattered(), *(id for group in hot for id in group)]) == sorted(held)
+    assert sorted([*spots.scattered(), *(id for group in hot for id in group)]) == sorted(expected)
     assert [len(group) for group in hot] == sorted((len(group) for group in hot), reverse=True)
     for group in hot:
         assert len(group) >= alpha / 2 * n
-        assert max(held[id][0] for id in group) <= min(held[id][1] for id in group)
+        assert max(expected[id][0] for id in group) <= min(expected[id][1] for id in group)
     cold = {}
     for id in spots.scattered():
         cold.setdefault(spots.group_of(id), []).append(id)
     assert all(len(group) < alpha * n for group in cold.values())
-    assert len(spots) == len(hot) + len(cold) <= (1 + epsilon) * fewest_groups(held.values()) + 2 / alpha
+    assert len(spots) == len(hot) + len(cold) <= (1 + epsilon) * fewest_groups(expected.values()) + 2 / alpha
 
 
 @settings(max_examples=40, deadline=None)
 @given(changes=changes, alpha=st.sampled_from([0.05, 0.2, 0.5, 1.0]), epsilon=st.sampled_from([0.5, 1.0]))
 def test_hotspots_keep_their_invariants(changes, alpha, epsilon):
-    spots, held, updates = Hotspots(alpha, epsilon), {}, 0
+    spots, expected, updates = Hotspots(alpha, epsilon), {}, 0
     for number, change in enumerate(changes):
         if isinstance(change, int):
-            if not held:
+            if not expected:
                 continue
-            gone = sorted(held)[change % len(held)]
+            gone = sorted(expected)[change % len(expected)]
             spots.remove(gone)
-            del held[gone]
+            del expected[gone]
         else:
             spots.add(number, *change)
-            held[number] = tuple(change)
+            expected[number] = tuple(change)
         updates += 1
-        check_hotspots(spots, held, alpha, epsilon)
+        check_hotspots(spots, expected, alpha, epsilon)
         assert spots.moves <= 5 * updates
 
 

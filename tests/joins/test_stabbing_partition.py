@@ -30,9 +30,9 @@ def test_ten_intervals_of_figure_4_1():
     group, points = stabbing_partition(lows, highs)
     assert group.tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
     assert points.tolist() == [3.5, 9, 15]
-    found = canonical(np.array(lows, float), np.array(highs, float))
-    assert list(zip(found.low, found.high, strict=True)) == [(3.5, 4), (9, 9.5), (15, 16)]
-    assert found.witness.tolist() == [0, 6, 8]
+    partition = canonical(np.array(lows, float), np.array(highs, float))
+    assert list(zip(partition.low, partition.high, strict=True)) == [(3.5, 4), (9, 9.5), (15, 16)]
+    assert partition.witness.tolist() == [0, 6, 8]
 
 
 def test_ends_are_closed_and_may_be_infinite():

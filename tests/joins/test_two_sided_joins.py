@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from joins_twin import band_pairs, select_pairs
 
-from tolerant.joins import BEFORE, NEVER, Touched, TwoSidedBandJoins, TwoSidedSelectJoins
+from tolerant.joins import BEFORE, NEVER, RowLifetimes, TwoSidedBandJoins, TwoSidedSelectJoins
 
 tenths = st.integers(-12, 12).map(lambda value: value / 10)
 ranges = st.tuples(tenths, tenths).map(sorted)
@@ -12,14 +12,16 @@ rows = st.tuples(tenths, tenths)
 steps = st.lists(st.tuples(st.sampled_from("rsRS"), st.lists(rows, min_size=1, max_size=3)), max_size=12)
 
 
-def truth(band, selects, held):
+def truth(band, selects, stored):
     """Every result row of both kinds of join: (query, r, s)."""
     bands = {
         (query, r, s)
-        for r, (_, b) in held["r"].items()
-        for query, s in band_pairs(band, {s: row[0] for s, row in held["s"].items()}, b)
+        for r, (_, b) in stored["r"].items()
+        for query, s in band_pairs(band, {s: row[0] for s, row in stored["s"].items()}, b)
     }
-    chosen = {(query, r, s) for r, (a, b) in held["r"].items() for query, s in select_pairs(selects, held["s"], a, b)}
+    chosen = {
+        (query, r, s) for r, (a, b) in stored["r"].items() for query, s in select_pairs(selects, stored["s"], a, b)
+    }
     return bands, chosen
 
 
@@ -42,26 +44,26 @@ def test_each_result_is_told_once_and_retracted_once(queries, steps):
     band.add_many(list(bands), *zip(*bands.values(), strict=True))
     for query, ends in selects.items():
         select.add(query, *ends)
-    held, found, number = {"r": {}, "s": {}}, (set(), set()), 0
+    stored, found, number = {"r": {}, "s": {}}, (set(), set()), 0
     for kind, values in steps:
         side = kind.lower()
         if kind.islower():
             ids = list(range(number, number + len(values)))
             number += len(values)
-            held[side].update(zip(ids, values, strict=True))
+            stored[side].update(zip(ids, values, strict=True))
             first, second = np.array(values).T
             if side == "r":
                 changed = band.insert_r(ids, second), select.insert_r(ids, first, second)
             else:
                 changed = band.insert_s(ids, first), select.insert_s(ids, first, second)
         else:
-            ids = sorted(held[side])[: len(values)]
+            ids = sorted(stored[side])[: len(values)]
             for id in ids:
-                del held[side][id]
+                del stored[side][id]
             gone = np.array(ids, np.int64)
             changed = tuple(getattr(joins, f"delete_{side}")(gone) for joins in (band, select))
         found = tuple(told(results, change) for results, change in zip(found, changed, strict=True))
-        assert found == truth(bands, selects, held)
+        assert found == truth(bands, selects, stored)
     for joins, results in zip((band, select), found, strict=True):
         assert told(set(), joins.snapshot(0)) == {one for one in results if one[0] == 0}
         assert type(joins).from_arrays(joins.to_arrays()) == joins
@@ -108,15 +110,15 @@ def test_a_batch_tells_what_its_moments_would(queries, lives):
     selects = {query: (*first, *second) for query, (first, second) in enumerate(queries)}
     joins[0].add_many(list(bands), *zip(*bands.values(), strict=True))
     joins[1].add_many(list(selects), *zip(*selects.values(), strict=True))
-    held = {side: [(i, c, g, v) for i, (of, c, g, v) in enumerate(lives) if of == side and c < g] for side in "rs"}
+    stored = {side: [(i, c, g, v) for i, (of, c, g, v) in enumerate(lives) if of == side and c < g] for side in "rs"}
     for kind, one in enumerate(joins):
         for side in "rs":
-            old = [(i, v) for i, c, _, v in held[side] if c < 0]
+            old = [(i, v) for i, c, _, v in stored[side] if c < 0]
             ids, values = [i for i, _ in old], np.array([v for _, v in old]).reshape(-1, 2).T
             columns = tuple(values) if kind else (values[1] if side == "r" else values[0],)
             getattr(one, f"insert_{side}")(np.array(ids, np.int64), *columns)
-        told = one.change(*(touched(held[side], side, kind) for side in "rs"))
-        now = results(bands, selects, held, -1)[kind]
+        told = one.change(*(lifetimes(stored[side], side, kind) for side in "rs"))
+        now = results(bands, selects, stored, -1)[kind]
         for moment in range(5):
             for sign in (-1, 1):
                 chosen = (told.moment == moment) & (told.sign == sign)
@@ -124,7 +126,7 @@ def test_a_batch_tells_what_its_moments_would(queries, lives):
                 assert len(said) == len(set(said))
                 assert not now & set(said) if sign > 0 else set(said) <= now
                 now = now | set(said) if sign > 0 else now - set(said)
-            assert now == results(bands, selects, held, moment)[kind]
+            assert now == results(bands, selects, stored, moment)[kind]
         assert set(np.unique(told.moment).tolist()) <= set(range(5))
         for query in bands:
             left = one.snapshot(query)
@@ -152,7 +154,7 @@ def test_runs_tell_what_is_told_one_by_one(first, more, gone, lives, later):
         one.add_many(np.arange(len(first))[::order], *np.array(first).reshape(-1, 2)[::order].T)
     for turn, some in enumerate((lives, later)):
         some = [(100 * turn + i, c, 5 if turn else g, v, of) for i, (of, c, g, v) in enumerate(some) if c < g]
-        changes = [touched([row[:4] for row in some if row[4] == side and row[1] >= 0], side, 0) for side in "rs"]
+        changes = [lifetimes([row[:4] for row in some if row[4] == side and row[1] >= 0], side, 0) for side in "rs"]
         told, runs = joins[0].change(*changes), joins[1].change_runs(*changes)
         assert listed(runs) == sorted(zip(*(column.tolist() for column in told), strict=True))
         assert len(runs.queries) <= 2 * len(joins[1])
@@ -165,18 +167,18 @@ def test_runs_tell_what_is_told_one_by_one(first, more, gone, lives, later):
         joins = joins[0], TwoSidedBandJoins.from_arrays(joins[1].to_arrays())
 
 
-def results(bands, selects, held, moment):
-    there = {side: {i: v for i, c, g, v in held[side] if c <= moment < g} for side in "rs"}
+def results(bands, selects, stored, moment):
+    there = {side: {i: v for i, c, g, v in stored[side] if c <= moment < g} for side in "rs"}
     return truth(bands, selects, there)
 
 
-def touched(held, side, kind):
-    ids, comes, goes = (np.array([row[column] for row in held], np.int64) for column in range(3))
-    values = np.array([row[3] for row in held], np.float64).reshape(-1, 2).T
+def lifetimes(stored, side, kind):
+    ids, inserted, deleted = (np.array([row[column] for row in stored], np.int64) for column in range(3))
+    values = np.array([row[3] for row in stored], np.float64).reshape(-1, 2).T
     columns = tuple(values) if kind else (values[1] if side == "r" else values[0],)
-    chosen = (comes >= 0) | (goes < 5)  # the others are of no account
-    comes, goes = np.where(comes < 0, BEFORE, comes), np.where(goes == 5, NEVER, goes)
-    return Touched(ids[chosen], comes[chosen], goes[chosen], tuple(column[chosen] for column in columns))
+    chosen = (inserted >= 0) | (deleted < 5)  # the others are of no account
+    inserted, deleted = np.where(inserted < 0, BEFORE, inserted), np.where(deleted == 5, NEVER, deleted)
+    return RowLifetimes(ids[chosen], inserted[chosen], deleted[chosen], tuple(column[chosen] for column in columns))
 
 
 def test_a_batch_that_cannot_be_is_refused_and_changes_nothing():
@@ -184,12 +186,12 @@ def test_a_batch_that_cannot_be_is_refused_and_changes_nothing():
     joins.add(1, -1.0, 1.0)
     joins.insert_r([1], [0.0])
     before = joins.to_arrays()
-    none = Touched(*(np.zeros(0, np.int64),) * 3, (np.zeros(0),))
+    none = RowLifetimes(*(np.zeros(0, np.int64),) * 3, (np.zeros(0),))
 
-    def one(row, comes, goes, b=0.0):
-        return Touched(np.array([row]), np.array([comes]), np.array([goes]), (np.array([b]),))
+    def single(row, inserted, deleted, b=0.0):
+        return RowLifetimes(np.array([row]), np.array([inserted]), np.array([deleted]), (np.array([b]),))
 
-    for wrong in (one(1, 0, NEVER), one(2, BEFORE, 3), one(2, 3, 3), one(2, 0, 1, np.nan)):
+    for wrong in (single(1, 0, NEVER), single(2, BEFORE, 3), single(2, 3, 3), single(2, 0, 1, np.nan)):
         with pytest.raises(ValueError, match="r"):
             joins.change(wrong, none)
     assert all(np.array_equal(array, joins.to_arrays()[name], equal_nan=True) for name, array in before.items())

@@ -63,7 +63,7 @@ def covers(n):
 
 
 def greedy(rectangles, costs):
-    """Pair Merging with the seed's profit table; ties by first members. Groups, and evaluations."""
+    """Pair Merging with the profit table of [CBGM]; ties by first members. Returns groups, and evaluations."""
     groups = []
     for q, rectangle in enumerate(rectangles):
         for group in groups:

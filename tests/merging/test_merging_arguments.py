@@ -39,7 +39,7 @@ ONE = [[0, 0, 1, 1]]
         (lambda: merge(ONE, PRICES, "directed", max_size=3), "max_size and max_channels"),
         (lambda: merge(ONE, PRICES, max_channels=0), "max_channels"),
         (lambda: merge(ONE, PRICES, max_size=-1), "max_size"),
-        (lambda: merge(ONE, PRICES, size=lambda boxes: np.zeros(7)), "size must give one number a box"),
+        (lambda: merge(ONE, PRICES, size=lambda boxes: np.zeros(7)), "size must return one number per box"),
         (lambda: merge(ONE, PRICES, size=lambda boxes: -area(boxes)), "size must not be negative"),
         (lambda: merge(ONE, PRICES, size=lambda boxes: area(boxes) * np.nan), "negative or NaN"),
         (lambda: merge(ONE, PRICES, periods=[0]), "periods must be whole"),
@@ -101,8 +101,8 @@ def test_rows_are_additive_and_monotone(points, box, share):
 def test_rows_of_one_column():
     size = rows([1.0, 2.0, 3.0, 9.0], cells=8)
     assert size(np.array([[1.0, 5.0], [5.0, 9.0], [0.0, 99.0]])).tolist() == [3, 1, 4]
-    found = merge([[0, 4], [2, 6], [-20, -10]], Costs(1, 1, 0.1), size=size)
-    assert found.groups == ((0, 1, 2),)  # no rows there: a channel more costs, its rows do not
+    merged = merge([[0, 4], [2, 6], [-20, -10]], Costs(1, 1, 0.1), size=size)
+    assert merged.groups == ((0, 1, 2),)  # no rows there: a channel more costs, its rows do not
 
 
 def test_rows_that_lie_on_one_line():
@@ -110,14 +110,14 @@ def test_rows_that_lie_on_one_line():
 
 
 def test_the_generator_makes_the_seeds_clusters():
-    found = generate(100, seed=1)
-    sides = found[:, 2:] - found[:, :2]
-    assert found.shape == (100, 4)
+    rectangles = generate(100, seed=1)
+    sides = rectangles[:, 2:] - rectangles[:, :2]
+    assert rectangles.shape == (100, 4)
     assert ((sides >= 20) & (sides <= 40)).all()
-    assert ((found >= 0) & (found <= 400)).all()
+    assert ((rectangles >= 0) & (rectangles <= 400)).all()
     assert (generate(12) <= 100).all()
-    np.testing.assert_array_equal(found, generate(100, seed=1))
-    assert not np.array_equal(found, generate(100, seed=2))
+    np.testing.assert_array_equal(rectangles, generate(100, seed=1))
+    assert not np.array_equal(rectangles, generate(100, seed=2))
     tight = generate(100, spread=1.0, seed=3)
     centres = (tight[:, :2] + tight[:, 2:]) / 2
     spread = [np.ptp(centres[a:b], axis=0).max() for a, b in ((0, 24), (24, 48), (48, 72), (72, 80))]

@@ -72,10 +72,10 @@ def test_a_group_of_many_is_cut_into_pieces():
     rectangles = np.concatenate([low, low + rng.uniform(0, 4, (80, 2))], axis=1)
     table = channels(rectangles, [range(80)], procedure="pieces")
     points = rng.uniform(0, 14, (500, 2))
-    found = received(points, table)
+    rows = received(points, table)
     for q in range(80):
         wanted = (points >= rectangles[q, :2]).all(axis=1) & (points <= rectangles[q, 2:]).all(axis=1)
-        np.testing.assert_array_equal(found[q, q], wanted)
+        np.testing.assert_array_equal(rows[q, q], wanted)
 
 
 @settings(max_examples=40, deadline=None)
@@ -83,11 +83,11 @@ def test_a_group_of_many_is_cut_into_pieces():
 def test_route_is_the_test_of_all_pairs(boxes, seed):
     rng = np.random.default_rng(seed)
     points = np.concatenate([rng.integers(-1, 10, (30, 2)).astype(float), rng.uniform(-5, 20, (30, 2))])
-    rows, found = route(points, boxes)
+    rows, matched = route(points, boxes)
     inside = ((points[:, None] >= boxes[None, :, :2]) & (points[:, None] <= boxes[None, :, 2:])).all(axis=2)
     expected = np.nonzero(inside)
     np.testing.assert_array_equal(rows, expected[0])
-    np.testing.assert_array_equal(found, expected[1])
+    np.testing.assert_array_equal(matched, expected[1])
 
 
 def test_route_takes_odd_points_and_nothing():
@@ -95,11 +95,11 @@ def test_route_takes_odd_points_and_nothing():
     assert [len(part) for part in route(np.zeros((0, 2)), [[0, 0, 1, 1]])] == [0, 0]
     assert [len(part) for part in route([[0, 0]], [])] == [0, 0]
     many = np.tile([[0.0, 0.0, 1.0, 1.0]], (50, 1))
-    rows, found = route(np.zeros((40, 2)), many)  # more pairs than there was room for at first
+    rows, matched = route(np.zeros((40, 2)), many)  # more pairs than there was room for at first
     assert len(rows) == 2000
-    assert found[:50].tolist() == list(range(50))
-    rows, found = route([1.0, 5.0], [[0, 2], [4, 5]])
-    assert (rows.tolist(), found.tolist()) == ([0, 1], [0, 1])
+    assert matched[:50].tolist() == list(range(50))
+    rows, matched = route([1.0, 5.0], [[0, 2], [4, 5]])
+    assert (rows.tolist(), matched.tolist()) == ([0, 1], [0, 1])
 
 
 @settings(max_examples=40, deadline=None)

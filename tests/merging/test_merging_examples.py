@@ -1,4 +1,4 @@
-"""The worked examples of `specs/4-merging.md` §3, to the digit."""
+"""The worked examples of `docs/design/merging.md` §3, to the digit."""
 
 import numpy as np
 import pytest
@@ -50,8 +50,8 @@ def test_1_three_that_pay_only_together():
         "12": [[0], [1, 2]],
         "all": [[0, 1, 2]],
     }
-    found = {name: total_cost(FIGURE5, plan, costs) for name, plan in plans.items()}
-    assert found == {"apart": 75, "01": 81, "02": 94, "12": 94, "all": 74}
+    costs_by_plan = {name: total_cost(FIGURE5, plan, costs) for name, plan in plans.items()}
+    assert costs_by_plan == {"apart": 75, "01": 81, "02": 94, "12": 94, "all": 74}
     assert {method: merge(FIGURE5, costs, method).cost for method in METHODS} == {
         "none": 75, "pairs": 75, "clusters": 75, "directed": 74, "partition": 74, "exhaustive": 74,
     }  # fmt: skip
@@ -75,8 +75,8 @@ def test_2_introduction():
 def test_3_figure_4():
     rectangles, costs = np.array([[0, 0, 2, 2], [1, 1, 3, 3]], float), Costs(1, 1, 1)
     assert total_cost(rectangles, [[0], [1]], costs) == 10
-    found = {p: total_cost(rectangles, [[0, 1]], costs, procedure=p) for p in ("box", "union", "pieces")}
-    assert found == {"box": 20, "union": 14, "pieces": 12}
+    costs_by_plan = {p: total_cost(rectangles, [[0, 1]], costs, procedure=p) for p in ("box", "union", "pieces")}
+    assert costs_by_plan == {"box": 20, "union": 14, "pieces": 12}
     parts = channels(rectangles, [[0, 1]], procedure="pieces")
     assert [part.regions[0].tolist() for part in parts] == [
         [0, 0, 1, 2], [1, 0, 2, 1], [1, 1, 2, 2], [1, 2, 2, 3], [2, 1, 3, 3],
@@ -97,8 +97,8 @@ def test_4_pairs_step_by_step():
     assert {pair: gain for pair, gain in gains.items() if gain > 0} == {(3, 4): 30, (0, 1): 18, (1, 2): 6}
     assert gains[0, 2] == -18
     for method in ("pairs", "partition", "directed", "clusters", "exhaustive"):
-        found = merge(STEPS, PRICES, method)
-        assert (found.groups, found.cost) == (((0, 1), (2,), (3, 4)), 162)
+        merged = merge(STEPS, PRICES, method)
+        assert (merged.groups, merged.cost) == (((0, 1), (2,), (3, 4)), 162)
     assert merge(STEPS, PRICES).evaluations <= 16
     heuristic, safe = values(STEPS, PRICES, HEURISTIC), values(STEPS, PRICES, SAFE)
     assert [heuristic[pair] for pair in ((0, 1), (0, 2), (1, 2), (3, 4))] == [34, 22, 30, 38]
@@ -154,8 +154,8 @@ def test_9_a_greedy_trap():
 def test_10_far_apart():
     far, costs = [[0, 0, 1, 1], [9, 9, 10, 10]], Costs(10, 1, 1)
     assert total_cost(far, [[0], [1]], costs) == 22
-    found = {p: total_cost(far, [[0, 1]], costs, procedure=p) for p in ("box", "union", "pieces")}
-    assert found == {"box": 308, "union": 14, "pieces": 22}
+    costs_by_plan = {p: total_cost(far, [[0, 1]], costs, procedure=p) for p in ("box", "union", "pieces")}
+    assert costs_by_plan == {"box": 308, "union": 14, "pieces": 22}
     assert merge(far, costs, procedure="union").groups == ((0, 1),)
     touching = channels([[0, 0, 2, 2], [2, 0, 4, 2]], [[0, 1]], procedure="pieces")
     assert [part.regions[0].tolist() for part in touching] == [[0, 0, 2, 2], [2, 0, 2, 2], [2, 0, 4, 2]]
@@ -169,9 +169,9 @@ def test_11_headers():
 
 
 def test_prices_of_the_seed():
-    """Seed 002 §7.2, E10."""
+    """[CBGM] §7.2, E10."""
     year, month = 31_536_000, 2_592_000
-    found = Costs.estimate(
+    costs = Costs.estimate(
         server_second=(100_000 / 2 + 50_000) / year,
         query_seconds=1,
         row_seconds=0.01,
@@ -181,6 +181,6 @@ def test_prices_of_the_seed():
         client_second=5 / (1800 * 60),
         client_row_seconds=0.1,
     )
-    assert found.channel == pytest.approx(0.0032505, rel=1e-4)
-    assert found.transfer == pytest.approx(0.000032505, rel=1e-4)
-    assert found.waste == pytest.approx(0.0000046296, rel=1e-4)
+    assert costs.channel == pytest.approx(0.0032505, rel=1e-4)
+    assert costs.transfer == pytest.approx(0.000032505, rel=1e-4)
+    assert costs.waste == pytest.approx(0.0000046296, rel=1e-4)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merging_twin import area_of, box_of, closure, cost, covers, greedy, partitions, prices, rectangle_sets, union_area
 
-from tolerant.merging import Costs, area, bill, clusters, generate, merge, rows, total_cost
+from tolerant.merging import Costs, area, clusters, cost_breakdown, generate, merge, rows, total_cost
 from tolerant.merging.clusters import GAIN, SAFE, linked
 from tolerant.merging.merge import METHODS, clustered_pairs
 from tolerant.merging.pricing import Pricing
@@ -31,13 +31,13 @@ def check(rectangles, found, costs):
 @settings(max_examples=40, deadline=None)
 @given(rectangle_sets(), prices)
 def test_pairs_are_the_greedy_algorithm(rectangles, costs):
-    found = merge(rectangles, costs)
+    merged = merge(rectangles, costs)
     groups, _ = greedy(rectangles, costs)
     plain = merge(rectangles, costs, size=called)
     if costs.transfer or costs.waste:  # else all gains are equal, and one group is right
-        assert found.groups == groups
+        assert merged.groups == groups
     assert plain.groups == groups
-    check(rectangles, found, costs)
+    check(rectangles, merged, costs)
 
 
 @settings(max_examples=25, deadline=None)
@@ -67,9 +67,9 @@ def test_pairs_with_rows_counted_from_data():
 @given(rectangle_sets(most=6), prices)
 def test_partition_is_the_best_partition(rectangles, costs):
     best = min((cost(rectangles, plan, costs) for plan in partitions(list(range(len(rectangles))))), default=0)
-    found = merge(rectangles, costs, "partition")
-    assert found.cost == pytest.approx(best)
-    check(rectangles, found, costs)
+    merged = merge(rectangles, costs, "partition")
+    assert merged.cost == pytest.approx(best)
+    check(rectangles, merged, costs)
     assert merge(rectangles, costs, "partition", size=called).cost == pytest.approx(best)
 
 
@@ -97,13 +97,13 @@ def test_the_number_of_covers():
 @settings(max_examples=40, deadline=None)
 @given(rectangle_sets(most=6), prices, st.integers(1, 5))
 def test_no_method_is_worse_than_it_must(rectangles, costs, starts):
-    found = {method: merge(rectangles, costs, method, starts=starts) for method in METHODS}
-    slack = 1e-9 * (1 + found["none"].cost)
-    for plan in found.values():
+    plans = {method: merge(rectangles, costs, method, starts=starts) for method in METHODS}
+    slack = 1e-9 * (1 + plans["none"].cost)
+    for plan in plans.values():
         check(rectangles, plan, costs)
-        assert found["partition"].cost <= plan.cost + slack
-    assert found["pairs"].cost <= found["none"].cost + slack
-    assert found["directed"].cost <= found["pairs"].cost + slack
+        assert plans["partition"].cost <= plan.cost + slack
+    assert plans["pairs"].cost <= plans["none"].cost + slack
+    assert plans["directed"].cost <= plans["pairs"].cost + slack
 
 
 @settings(max_examples=25, deadline=None)
@@ -117,10 +117,10 @@ def test_directed_by_calls_never_costs_more_than_pairs(rectangles, costs, starts
 def test_directed_in_windows_never_costs_more_than_pairs():
     for seed in range(3):
         rectangles = generate(90, seed=seed)
-        found = merge(rectangles, BASE, "directed", starts=10)
-        check(rectangles, found, BASE)
-        assert found.cost <= merge(rectangles, BASE).cost * (1 + 1e-12)
-        assert found == merge(rectangles, BASE, "directed", starts=10)
+        merged = merge(rectangles, BASE, "directed", starts=10)
+        check(rectangles, merged, BASE)
+        assert merged.cost <= merge(rectangles, BASE).cost * (1 + 1e-12)
+        assert merged == merge(rectangles, BASE, "directed", starts=10)
 
 
 @settings(max_examples=40, deadline=None)
@@ -147,8 +147,8 @@ def test_clusters_from_the_index_on_the_seeds_data():
     for seed, waste in ((0, 4), (1, 16), (2, 64)):
         rectangles, costs = generate(200, seed=seed), Costs(365, 3.25, 0.16 * waste)
         for safe in (False, True):
-            found = clusters(rectangles, costs, safe=safe)
-            assert found.tolist() == clusters(rectangles, costs, called, safe=safe).tolist()
+            labels = clusters(rectangles, costs, safe=safe)
+            assert labels.tolist() == clusters(rectangles, costs, called, safe=safe).tolist()
         plain, indexed = (Pricing(collapsed(rectangles), costs, size) for size in (called, area))
         assert linked(plain, GAIN).tolist() == linked(indexed, GAIN).tolist()
 
@@ -195,15 +195,15 @@ def test_partition_of_regions_is_the_best(rectangles, costs):
 def test_periods_cost_the_mean_of_their_ticks(rectangles, costs, periods):
     n = len(rectangles)
     periods = periods[:n]
-    found = merge(rectangles, costs, periods=periods)
+    merged = merge(rectangles, costs, periods=periods)
     ticks = []
     for tick in range(12):
-        due = [[m for m in group if tick % periods[m] == 0] for group in found.groups]
+        due = [[m for m in group if tick % periods[m] == 0] for group in merged.groups]
         live = sorted(m for group in due for m in group)
         place = {m: k for k, m in enumerate(live)}
         ticks.append(cost(rectangles[live], [[place[m] for m in group] for group in due if group], costs))
-    assert found.cost == pytest.approx(np.mean(ticks))
-    assert found.cost <= merge(rectangles, costs, "none", periods=periods).cost + 1e-9
+    assert merged.cost == pytest.approx(np.mean(ticks))
+    assert merged.cost <= merge(rectangles, costs, "none", periods=periods).cost + 1e-9
     best = merge(rectangles, costs, "partition", periods=periods).cost
     plans = partitions(list(range(n)))
     expected = min((total_cost(rectangles, p, costs, periods=periods) for p in plans), default=0)
@@ -214,20 +214,20 @@ def test_periods_cost_the_mean_of_their_ticks(rectangles, costs, periods):
 @given(rectangle_sets(), prices, st.integers(1, 5))
 def test_equal_periods_are_the_base_model_divided(rectangles, costs, period):
     every = merge(rectangles, costs, size=called)
-    found = merge(rectangles, costs, periods=[period] * len(rectangles))
-    assert found.cost == pytest.approx(every.cost / period)
-    assert total_cost(rectangles, every.groups, costs, periods=[period] * len(rectangles)) == pytest.approx(found.cost)
+    merged = merge(rectangles, costs, periods=[period] * len(rectangles))
+    assert merged.cost == pytest.approx(every.cost / period)
+    assert total_cost(rectangles, every.groups, costs, periods=[period] * len(rectangles)) == pytest.approx(merged.cost)
 
 
 @settings(max_examples=40, deadline=None)
 @given(rectangle_sets(), prices, st.sampled_from([0.5, 4.0]), st.sampled_from([-64.0, 1024.0]))
 def test_groups_do_not_depend_on_units_of_money_or_place(rectangles, costs, scale, shift):
-    found = merge(rectangles, costs)
+    merged = merge(rectangles, costs)
     scaled = Costs(costs.channel * scale, costs.transfer * scale, costs.waste * scale)
-    assert merge(rectangles, scaled).groups == found.groups
-    assert merge(rectangles + shift, costs).groups == found.groups
+    assert merge(rectangles, scaled).groups == merged.groups
+    assert merge(rectangles + shift, costs).groups == merged.groups
     longer = Costs(costs.channel, costs.transfer / scale**2, costs.waste / scale**2)
-    assert merge(rectangles * scale, longer).groups == found.groups
+    assert merge(rectangles * scale, longer).groups == merged.groups
 
 
 @settings(max_examples=40, deadline=None)
@@ -242,9 +242,9 @@ def test_identical_rectangles_stay_together(rectangles, costs, copies):
 def test_many_subscribers_on_few_rectangles_cost_as_much_as_few():
     few = generate(60, seed=9)
     many = few[np.random.default_rng(0).integers(0, 60, 30_000)]
-    found = merge(many, BASE, "directed", starts=5)
-    assert len(found.groups) <= 60
-    assert sum(map(len, found.groups)) == 30_000
+    merged = merge(many, BASE, "directed", starts=5)
+    assert len(merged.groups) <= 60
+    assert sum(map(len, merged.groups)) == 30_000
 
 
 def test_degenerate_prices():
@@ -262,8 +262,8 @@ def test_degenerate_prices():
 
 def test_nothing_costs_nothing():
     for method in METHODS:
-        found = merge([], Costs(1, 1, 1), method)
-        assert (found.groups, found.cost) == ((), 0)
+        merged = merge([], Costs(1, 1, 1), method)
+        assert (merged.groups, merged.cost) == ((), 0)
     assert total_cost(np.zeros((0, 4)), [], Costs(1, 1, 1)) == 0
     assert clusters([], Costs(1, 1, 1)).tolist() == []
 
@@ -314,12 +314,12 @@ def test_limits_are_kept(rectangles, costs, most):
 def test_the_bill_adds_up(rectangles, costs):
     for procedure in ("box", "union", "pieces"):
         plan = merge(rectangles, costs, procedure=procedure)
-        found = bill(rectangles, plan.groups, costs, procedure=procedure)
-        assert found.total == pytest.approx(plan.cost)
-        assert found.apart == pytest.approx(merge(rectangles, costs, "none", procedure=procedure).cost)
-        assert sum(group.cost for group in found.groups) == pytest.approx(found.total)
-        assert sum(group.saves for group in found.groups) == pytest.approx(found.saved, abs=1e-9)
-        assert [group.members for group in found.groups] == list(plan.groups)
+        parts = cost_breakdown(rectangles, plan.groups, costs, procedure=procedure)
+        assert parts.total == pytest.approx(plan.cost)
+        assert parts.apart == pytest.approx(merge(rectangles, costs, "none", procedure=procedure).cost)
+        assert sum(group.cost for group in parts.groups) == pytest.approx(parts.total)
+        assert sum(group.saves for group in parts.groups) == pytest.approx(parts.saved, abs=1e-9)
+        assert [group.members for group in parts.groups] == list(plan.groups)
 
 
 def test_clusters_by_the_gain_of_two_cut_most():

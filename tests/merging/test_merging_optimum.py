@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from merging_twin import cost, partitions, prices, rectangle_sets
 
 from tolerant.merging import Costs, area, generate, lower_bound, merge, rows
-from tolerant.merging.boxes import best_boxes
-from tolerant.merging.columns import prove
-from tolerant.merging.descent import units_of
-from tolerant.merging.model import model_of
+from tolerant.merging.best_boxes import best_boxes
+from tolerant.merging.column_generation import prove
+from tolerant.merging.compiled_descent import units_of
+from tolerant.merging.cost_model import model_of
 from tolerant.merging.sizes import AREA, sizes_of
 from tolerant.merging.units import collapsed
 
@@ -60,9 +60,9 @@ def test_no_box_with_a_value_is_overlooked(rectangles, costs, seed):
 
 def test_thirty_queries_are_solved_and_proved():
     rectangles = generate(30, seed=1)
-    found = merge(rectangles, BASE, "partition")
-    assert found.cost == pytest.approx(lower_bound(rectangles, BASE))
-    assert found.cost <= merge(rectangles, BASE, "directed").cost * (1 + 1e-12)
+    merged = merge(rectangles, BASE, "partition")
+    assert merged.cost == pytest.approx(lower_bound(rectangles, BASE))
+    assert merged.cost <= merge(rectangles, BASE, "directed").cost * (1 + 1e-12)
 
 
 def test_rows_counted_from_data_are_proved_too():

@@ -1,4 +1,4 @@
-"""The page about merging shows what really comes out."""
+"""The page about merging shows the real results."""
 
 import doctest
 from pathlib import Path

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tolerant.notifications import RangeMin
-from tolerant.notifications.blocks import RUN, SIZE, USED
+from tolerant.notifications.pair_blocks import RUN, SIZE, USED
 
 
 def holds_together(table, expected):
@@ -18,7 +18,7 @@ def holds_together(table, expected):
     assert sorted(blocks.order.tolist()) == list(range(len(blocks.order)))
     for k in range(used):
         block = blocks.order[k]
-        size = blocks.held[block]
+        size = blocks.counts[block]
         assert 0 < size <= SIZE
         assert (blocks.first_x[k], blocks.first_y[k]) == (blocks.xs[block, 0], blocks.ys[block, 0])
         assert blocks.low[k] == blocks.ys[block, :size].min()

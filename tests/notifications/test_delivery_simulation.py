@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tolerant.notifications import RangeMin, pack, simulate
-from tolerant.notifications.simulate import APPROACHES
+from tolerant.notifications.offline.delivery_simulation import APPROACHES
 
 
 def workload(rows=400, watched=3000, events=300, spikes=0.02, seed=0):

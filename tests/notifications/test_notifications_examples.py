@@ -1,11 +1,11 @@
-"""The worked examples of the specification and the seed's Figure 5.1, to the digit."""
+"""The worked examples of the design page and of [DISS], Figure 5.1, to the digit."""
 
 from math import inf, nan
 
 import pytest
 
 from tolerant.notifications import Delta, Message, RangeDistinct, RangeMax, RangeMin, pack
-from tolerant.notifications.a2b import A2BTree
+from tolerant.notifications.a2b_tree import A2BTree
 
 STOCKS = {
     "t1": (20, 3), "t2": (10, 6), "t3": (30, 8), "t4": (40, 12), "t5": (50, 5), "t6": (70, 6), "t7": (85, 14),

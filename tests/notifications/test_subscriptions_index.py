@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tolerant.kernels.snapshots import pack as packed_snapshot
 from tolerant.kernels.snapshots import unpack
-from tolerant.notifications import Message, Messages, Notice, RangeMin, Subscriptions, Zones
+from tolerant.notifications import Message, Messages, Notice, RangeMin, RangeSubscriptions, Zones
 
 ends = st.one_of(st.integers(-2, 12).map(float), st.sampled_from([-inf, inf]))
 ranges = st.tuples(ends, ends).map(sorted)
@@ -30,7 +30,7 @@ def expected(slow, message):
     st.lists(messages, min_size=1, max_size=6),
 )
 def test_they_find_whom_a_message_affects(steps, asked):
-    held, slow = Subscriptions(), {}
+    held, slow = RangeSubscriptions(), {}
     for step, given_ in steps:
         if step == "remove":
             gone = list(slow)[: len(given_)]
@@ -59,7 +59,7 @@ def test_they_find_whom_a_message_affects(steps, asked):
 
 def test_many_subscriptions_through_splits_and_removals():
     rng = np.random.default_rng(0)
-    held, slow = Subscriptions(), {}
+    held, slow = RangeSubscriptions(), {}
     start = rng.integers(0, 40, 3000).astype(float)  # many with one x1, so that they span slabs
     held.add_many(np.arange(3000), start, start + rng.exponential(10, 3000))
     slow = dict(zip(*(part.tolist() for part in (held.all()[0],)), zip(*held.all()[1:], strict=True), strict=True))
@@ -76,12 +76,12 @@ def test_many_subscriptions_through_splits_and_removals():
         message = Message(0.0, a, b, a - rng.exponential(10), b + rng.exponential(20))
         assert sorted(held.matching(message).tolist()) == expected(slow, message)
         assert held.count(message) == len(expected(slow, message))
-    again = Subscriptions.load(unpack(packed_snapshot(held.state()))[0])
+    again = RangeSubscriptions.load(unpack(packed_snapshot(held.state()))[0])
     assert sorted(again.matching(message).tolist()) == expected(slow, message)
 
 
 def test_notices_and_names():
-    held = Subscriptions()
+    held = RangeSubscriptions()
     held.add_many(["a", "b"], [0, 5], [inf, 9])
     assert sorted(held.matching(Notice(6, -1, inf, 3, ())).tolist()) == ["a", "b"]
     assert held.matching(Message(1.0, 6, 6, -inf, 10)).tolist() == ["b"]
@@ -104,7 +104,7 @@ def test_notices_and_names():
     ],
 )
 def test_what_cannot_be_right_is_refused(call, named):
-    held = Subscriptions()
+    held = RangeSubscriptions()
     held.add("a", 1, 2)
     with pytest.raises(ValueError, match=named):
         call(held)
@@ -140,7 +140,7 @@ def test_zones_are_of_one_size_and_few_are_reached():
     rows = RangeMin.of(np.arange(2000), np.arange(2000) * 5, rng.uniform(0, 1e4, 2000))
     ids = rng.integers(0, 2000, 3000)
     said = rows.apply(ids, ids * 5, rng.uniform(0, 1e4, 3000))
-    held = Subscriptions()
+    held = RangeSubscriptions()
     held.add_many(np.arange(20_000), x1s, x2s)
     sent = held.active(said)
     number, _ = zones.reached_many(sent)

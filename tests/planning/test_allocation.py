@@ -62,7 +62,7 @@ def test_it_is_as_good_as_a_solver():
         (([1, 1], [0, 0], 0), "within must be finite and positive"),
         (([1, 1], [1, 1], 1.5), r"floors add up to 2, more than within = 1\.5"),
         (([1, 1], [1, 1], 3, [2, 0]), "offsets must be finite and at most the floors"),
-        (([1, 1], [1], 3), "one entry a part"),
+        (([1, 1], [1], 3), "one entry per part"),
     ],
 )
 def test_bad_arguments_are_named(arguments, message):

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cases import cases, walk
-from test_life import Hierarchy, servers_of
+from test_plan_lifecycle import Hierarchy, servers_of
 
 from tolerant.planning import Dynamics, Network, PlanClient, plan, simulate, simulate_levels
-from tolerant.planning.levels import APART, PUSHES, extreme_of, wished
+from tolerant.planning.levels import APART, PUSHES, extreme_of, wanted_levels
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace, random_walk
 
@@ -47,15 +47,15 @@ def test_levels_break_no_promise_and_servers_and_client_do_what_the_simulation_c
         slack = 1e-6 * query.within
         assert low - slack <= truth <= high + slack  # also while a level hides the answer
         assert client.settling == bool(hidden)
-        for k, level in (dict.fromkeys(hidden) or (client.wished() if tick % period == 0 else {})).items():
-            client.refresh(k, servers[k].restate(level), 0, level)
+        for k, level in (dict.fromkeys(hidden) or (client.wanted_levels() if tick % period == 0 else {})).items():
+            client.refresh(k, servers[k].set_level(level), 0, level)
             sent[k] += 1
             told += 1
         low, _, high = client.answer()
         assert low - slack <= truth <= high + slack
         assert high - low <= 2 * query.within * (1 + 1e-6)
         assert not client.settling
-    assert (tuple(sent), told) == (run.by_part, run.told)
+    assert (tuple(sent), told) == (run.by_part, run.level_messages)
 
 
 @pytest.mark.parametrize("fn", ["max", "min"])
@@ -66,18 +66,18 @@ def test_parts_that_are_far_away_are_silent(fn):
     made = plan(Aggregate.over("q", fn, ITEMS, 1.0), NETWORK, Dynamics.of(trace))
     always, levelled = simulate(made, trace), simulate_levels(made, trace)
     assert levelled.violations == 0
-    assert 0 < levelled.told <= 4
-    assert levelled.refreshes + levelled.told < 0.3 * always.refreshes
+    assert 0 < levelled.level_messages <= 4
+    assert levelled.refreshes + levelled.level_messages < 0.3 * always.refreshes
 
 
 def test_an_answer_that_comes_down_to_a_level_is_hidden_by_it():
     client = PlanClient(plan(Aggregate.over("q", "max", ITEMS, 1.0), NETWORK, STILL))
     for part, value in enumerate((20.0, 4.0, 5.0)):
         client.refresh(part, value, 0)
-    assert client.wished() == {}  # nobody has spoken often enough
+    assert client.wanted_levels() == {}  # nobody has spoken often enough
     for _ in range(PUSHES):
         client.refresh(1, 4.0, 0)
-    assert client.wished() == {1: 12.0}
+    assert client.wanted_levels() == {1: 12.0}
     client.refresh(1, 12.0, 0, 12.0)
     assert client.answer() == (19.0, 20.0, 21.0)
     client.refresh(0, 11.0, 0)
@@ -98,10 +98,10 @@ def test_an_answer_that_comes_down_to_a_level_is_hidden_by_it():
 
 def test_levels_are_given_half_way_to_parts_that_are_far_and_speak():
     values, none = [50.0, 50.0 - APART * 2 - 1, 50.0 - APART * 2 + 1], [None] * 3
-    assert wished("max", 2.0, values, none, [9, 9, 9]) == {1: 50.0 - APART - 0.5}
-    assert wished("max", 2.0, values, none, [9, PUSHES - 1, 9]) == {}
-    assert wished("min", 2.0, [-v for v in values], none, [9, 9, 9]) == {1: -50.0 + APART + 0.5}
-    assert wished("max", 2.0, [50.0, 20.0], [None, 20.0], [9, 9]) == {}
+    assert wanted_levels("max", 2.0, values, none, [9, 9, 9]) == {1: 50.0 - APART - 0.5}
+    assert wanted_levels("max", 2.0, values, none, [9, PUSHES - 1, 9]) == {}
+    assert wanted_levels("min", 2.0, [-v for v in values], none, [9, 9, 9]) == {1: -50.0 + APART + 0.5}
+    assert wanted_levels("max", 2.0, [50.0, 20.0], [None, 20.0], [9, 9]) == {}
     assert extreme_of("min", 1.0, [5.0, 9.0], [None, None]).blocking == ()
 
 
@@ -114,4 +114,4 @@ def test_bad_arguments_of_levels_are_named():
         simulate_levels(made, trace, 0)
     total = plan(Aggregate.over("q", "sum", ITEMS, 9.0), NETWORK, STILL)
     with pytest.raises(ValueError, match="a level is for a part of a min or max, this is of a sum"):
-        servers_of(total, dict.fromkeys(ITEMS, 0.0))[0].restate(1.0)
+        servers_of(total, dict.fromkeys(ITEMS, 0.0))[0].set_level(1.0)

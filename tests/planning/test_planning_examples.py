@@ -1,4 +1,4 @@
-"""The worked examples of `specs/3-planning.md` §3, to the digit."""
+"""The worked examples of `docs/design/planning.md` §3, to the digit."""
 
 import math
 
@@ -17,8 +17,8 @@ from tolerant.planning import (
     plan_with,
     simulate,
 )
-from tolerant.planning.greedy import MIN_COST
-from tolerant.planning.problem import asked, moments_of, roughness_of
+from tolerant.planning.optimizer.greedy_rules import MIN_COST
+from tolerant.planning.optimizer.plan_problem import moments_of, pose, roughness_of
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
 
@@ -44,7 +44,7 @@ def bounds_of(made):
     ],
 )
 def test_sums_of_parts(items, expected):
-    problem = asked(folio(120), NETWORK, DYNAMICS).problem
+    problem = pose(folio(120), NETWORK, DYNAMICS).problem
     num, den = moments_of(problem, np.array(items), len(items))
     apart, weight = problem.apart[items].sum(), problem.weight[items].sum()
     rough = roughness_of(num, den, apart, weight)
@@ -95,7 +95,7 @@ def test_within_74_is_impossible_and_75_is_offered(heuristic):
 
 def test_first_round_of_min_cost():
     # r/|P| of the maximal parts: 0.266982 and 0.296329; with the better one out of the way the other must be taken.
-    problem = asked(folio(120), NETWORK, DYNAMICS).problem
+    problem = pose(folio(120), NETWORK, DYNAMICS).problem
     scores = []
     for items in ([0, 2], [0, 1]):
         num, den = moments_of(problem, np.array(items), 2)

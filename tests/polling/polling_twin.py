@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from tolerant.kernels.random import uniforms
-from tolerant.polling.problem import item_key
+from tolerant.polling.query_arrays import item_key
 
 EPS = 1 + 1e-9
 

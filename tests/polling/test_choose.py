@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tolerant.polling import choose
-from tolerant.polling.exact import _program
-from tolerant.polling.shares import shares
+from tolerant.polling.offline.exact_choice import _program
+from tolerant.polling.tolerance_shares import tolerance_shares
 from tolerant.queries import Aggregate
 
 A = {"D1": 500, "D2": 75, "D3": -200, "D4": -150}
@@ -29,8 +29,8 @@ def test_example_b():
 
 
 def test_example_c():
-    assert shares(np.array([1.0, 2.0, 5.0]), np.array([80.0]), np.zeros(3, int)).tolist() == [35.0, 15.0, 3.0]
-    assert shares(np.array([-4.0]), np.array([8.0]), np.zeros(1, int)).tolist() == [2.0]
+    assert tolerance_shares(np.array([1.0, 2.0, 5.0]), np.array([80.0]), np.zeros(3, int)).tolist() == [35.0, 15.0, 3.0]
+    assert tolerance_shares(np.array([-4.0]), np.array([8.0]), np.zeros(1, int)).tolist() == [2.0]
 
 
 def test_example_d():
@@ -47,7 +47,7 @@ def test_example_d():
 
 @given(st.lists(st.floats(0.01, 100) | st.floats(-100, -0.01), min_size=1, max_size=9), st.floats(0, 1e6))
 def test_shares_spend_the_tolerance_exactly(weights, within):
-    found = shares(np.array(weights), np.array([within]), np.zeros(len(weights), int))
+    found = tolerance_shares(np.array(weights), np.array([within]), np.zeros(len(weights), int))
     assert np.abs(weights) @ found == pytest.approx(within)
 
 

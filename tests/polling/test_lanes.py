@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tolerant.polling.lanes import LANES, group_over, lanes_of, set_limits
-from tolerant.polling.problem import queries_of, referred, start_feedback
+from tolerant.polling.choice.lanes import LANES, build_lanes, group_over, set_limits
+from tolerant.polling.query_arrays import build_query_arrays, index_items, reset_feedback
 from tolerant.queries import Aggregate
 
 ITEMS = [f"i{k}" for k in range(6)]
@@ -34,10 +34,10 @@ def over(queries, table, changes):
 )
 def test_a_group_is_found_exactly_where_a_query_is_over(asked, moved, safety, hint):
     queries = [Aggregate(f"q{k}", *each) for k, each in enumerate(asked)]
-    index = referred(queries)
-    table, links = queries_of(queries, index)
-    start_feedback(table, 1.0, 0.1)
-    lanes = lanes_of(table, links, len(index))
+    index = index_items(queries)
+    table, links = build_query_arrays(queries, index)
+    reset_feedback(table, 1.0, 0.1)
+    lanes = build_lanes(table, links, len(index))
     table["safety"] = safety
     set_limits(lanes, table)
     changes = dict(zip(ITEMS, moved, strict=True))
@@ -53,9 +53,9 @@ def test_a_group_is_found_exactly_where_a_query_is_over(asked, moved, safety, hi
 
 def test_every_link_stands_in_one_lane():
     queries = [Aggregate("a", "sum", {"x": 1, "y": 2, "z": 3}, 1), Aggregate("b", "sum", {"y": 4}, 2)]
-    table, links = queries_of(queries, referred(queries))
-    start_feedback(table, None, 0.1)
-    lanes = lanes_of(table, links, 3)
+    table, links = build_query_arrays(queries, index_items(queries))
+    reset_feedback(table, None, 0.1)
+    lanes = build_lanes(table, links, 3)
     assert lanes.queries.tolist() == [1, 0, -1, -1]
     assert lanes.weights.reshape(-1, LANES).tolist() == [[4, 1, 0, 0], [0, 2, 0, 0], [0, 3, 0, 0]]
     assert lanes.items.reshape(-1, LANES).tolist() == [[1, 0, 3, 3], [3, 1, 3, 3], [3, 2, 3, 3]]

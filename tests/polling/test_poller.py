@@ -122,14 +122,14 @@ def test_an_answer_older_than_what_is_held_is_dropped():
     poller.due(5)
     poller.pulled("x", 5.0, 5)
     poller.pulled("x", 3.0, 3)
-    assert poller.held("x") == (5.0, 5)
+    assert poller.last_pull("x") == (5.0, 5)
 
 
 def test_failures_teach_nothing_and_wait_longer_each_time():
     poller = Poller([total(["x"])], "risk", max_interval=4)
     asked = [t for t in range(20) if poller.due(t) and poller.failed("x", t)]
     assert asked == [0, 1, 3, 7, 11, 15, 19]
-    assert poller.held("x") is None
+    assert poller.last_pull("x") is None
     poller.due(23)
     poller.pulled("x", 1.0, 23)
     assert poller.due(24) == ["x"]
@@ -141,7 +141,7 @@ def test_one_that_fails_does_not_stop_the_others():
     play(poller, trace, range(20))
     pulls = play(poller, trace, range(20, 100), refuse={"i0"})
     assert sum("i1" in due for due in pulls) > 5
-    assert poller.held("i0")[1] < 20
+    assert poller.last_pull("i0")[1] < 20
     assert poller.current(400)[0].stale
 
 
@@ -152,7 +152,7 @@ def test_not_changed_is_a_pull_and_freshness_is_waited_for():
     assert poller.due(1) == ["x"]
     poller.unchanged("x", 1, fresh_until=9)
     assert [t for t in range(2, 12) if poller.due(t)] == [9, 10, 11]
-    assert poller.held("x") == (1.0, 1)
+    assert poller.last_pull("x") == (1.0, 1)
 
 
 def test_a_gap_advances_the_chains():
@@ -259,12 +259,12 @@ def test_products_keep_their_promise_at_newly_held_values(chooser):
     good = 0
     for t in range(600):
         if play(poller, trace, [t])[0]:
-            held = {item: poller.held(item)[0] for item in trace.items}
+            held = {item: poller.last_pull(item)[0] for item in trace.items}
             poller.replace(worth.linear(held))
         good += abs(worth.value(held) - values[t, 0] * values[t, 1]) <= worth.within
     # The feedback of "max" has three windows here, and starts from nothing.
     assert good / 600 >= (0.88 if chooser == "risk" else 0.7)
-    assert poller.queries[0].weights["price"] == pytest.approx(poller.held("shares")[0])
+    assert poller.queries[0].weights["price"] == pytest.approx(poller.last_pull("shares")[0])
 
 
 # -- costs, servers, limits ------------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def test_intermediate_values_must_be_one_a_tick():
     with pytest.raises(ValueError, match="3 finite values"):
         poller.pulled("x", 1.0, 3, [1.0])
     poller.pulled("x", 4.0, 3, [2.0, 3.0, 4.0])
-    assert poller.held("x") == (4.0, 3)
+    assert poller.last_pull("x") == (4.0, 3)
 
 
 def test_calibration_brings_jumping_items_nearer_to_what_was_asked():

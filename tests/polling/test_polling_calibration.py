@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from tolerant.experiments.workloads.polled import outcome, polled_trace, portfolios
+from tolerant.experiments.workloads.stock_prices import outcome, polled_trace, portfolios
 from tolerant.polling import Poller, simulate
-from tolerant.polling.arrays import ITEM
-from tolerant.polling.calibration import learn_variance
-from tolerant.polling.window import on_the_way
+from tolerant.polling.choice.risk_calibration import learn_variance
+from tolerant.polling.fidelity_window import bridge_moments
+from tolerant.polling.poller_arrays import ITEM
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
 
@@ -47,7 +47,7 @@ def test_on_the_way_is_what_conditioning_a_normal_path_gives():
         return 0.35 * (a**1.4 + b**1.4 - abs(a - b) ** 1.4)
 
     for k in ages[:-1]:
-        share, doubt = on_the_way(item, int(k), 7)
+        share, doubt = bridge_moments(item, int(k), 7)
         whole = covariance(7, 7)
         assert share == pytest.approx(covariance(k, 7) / whole)
         assert doubt == pytest.approx(covariance(k, k) - covariance(k, 7) ** 2 / whole)
@@ -94,7 +94,7 @@ def test_what_it_learned_outlives_other_queries_and_a_restart():
     play(0, 400, poller)
     restored = Poller.restore(poller.save())
     assert all(a == b for a, b in play(400, 500, poller, restored))
-    doubts = poller._rows.table["doubt"].copy()  # what only matters over thousands of ticks
+    doubts = poller._arranged.rows.table["doubt"].copy()  # what only matters over thousands of ticks
     assert (doubts > 1).any()
     poller.add(Aggregate.over("two", "sum", ["i1", "i2"], 3.0, 0.98))
-    assert (poller._rows.table["doubt"][:2] == doubts).all()
+    assert (poller._arranged.rows.table["doubt"][:2] == doubts).all()

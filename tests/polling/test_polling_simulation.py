@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from tolerant.polling import Poller, simulate
 from tolerant.polling.feedback import adjust
-from tolerant.polling.problem import queries_of, referred, start_feedback
+from tolerant.polling.query_arrays import build_query_arrays, index_items, reset_feedback
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
 
-SEEDS_OWN = ("all", "per-item", "positive-negative", "max")
-POLLED = (*SEEDS_OWN, "risk")
+PAPER_CHOOSERS = ("all", "per-item", "positive-negative", "max")
+POLLED = (*PAPER_CHOOSERS, "risk")
 
 
 def trend(*rates, ticks):
@@ -86,8 +86,8 @@ def test_example_h_ideal_push():
 
 def test_example_i_feedback():
     query = Aggregate.over("q", "sum", "a", 1, 0.98)
-    table, _ = queries_of([query], referred([query]))
-    start_feedback(table, None, 0.1)
+    table, _ = build_query_arrays([query], index_items([query]))
+    reset_feedback(table, None, 0.1)
     found = []
     for delivered in (1, 0.995, 0.96, 0.97, 0.985):
         adjust(table[0], delivered, 0.98)

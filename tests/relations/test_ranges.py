@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from relations_twin import SlowRangeSelection, SlowRelation, said
 from test_relation import COLUMNS, changes_of
 
-from tolerant.relations import ColumnRange, RangeSelection, Relation, ranges
-from tolerant.relations.boxes import LEAF, BoxTree
+from tolerant.relations import ColumnRange, RangeSelection, Relation, range_selection
+from tolerant.relations.box_tree import LEAF, BoxTree
 from tolerant.relations.order import ordered, ordered_ends
 
 VALUES = st.integers(-4, 4).map(float) | st.sampled_from([-0.0, 0.5, 1e300, -1e300, 5e-324])
@@ -41,7 +41,7 @@ def test_a_tree_finds_what_comparing_all_finds(data, dimensions, size):
         for e in range(size)
         if alive[e] and all(ends[e, :dimensions] <= points[p]) and all(points[p] <= ends[e, dimensions:])
     ]
-    assert sorted(pairs(tree.holding(points, alive))) == expected
+    assert sorted(pairs(tree.containing(points, alive))) == expected
 
 
 @given(st.lists(ENDS, min_size=2))
@@ -67,7 +67,7 @@ class Delivery(RuleBasedStateMachine):
 
     @initialize(two=st.booleans(), tail=st.sampled_from([0, 3, 2048]))
     def start(self, two, tail):
-        self.tail, ranges.TAIL = ranges.TAIL, tail
+        self.tail, range_selection.TAIL = range_selection.TAIL, tail
         self.two = two
         self.fast, self.slow = RangeSelection([PRICE, COUNT] if two else [PRICE]), SlowRangeSelection()
         self.relation, self.slow_relation = Relation(COLUMNS), SlowRelation()
@@ -75,7 +75,7 @@ class Delivery(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "tail"):
-            ranges.TAIL = self.tail
+            range_selection.TAIL = self.tail
 
     @rule(
         listed=st.lists(st.tuples(st.integers(0, 30), ENDS, ENDS, st.integers(-4, 4), st.integers(-4, 4)), max_size=8)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tolerant.kernels.snapshots import pack, unpack
-from tolerant.relations import Subscriptions
+from tolerant.relations import SubscriptionTable
 
 TYPES = {"low": "DOUBLE", "many": "BIGINT", "name": "STRING"}
 IDS = st.lists(st.integers(-3, 25), max_size=30)
@@ -23,7 +23,7 @@ def columns_of(values):
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "restore"]), IDS), max_size=12))
 def test_they_do_what_a_dict_does(steps):
-    fast, slow, value = Subscriptions(TYPES), {}, 0
+    fast, slow, value = SubscriptionTable(TYPES), {}, 0
     for step, ids in steps:
         array = np.array(ids, np.int64)
         if step == "add":
@@ -37,7 +37,7 @@ def test_they_do_what_a_dict_does(steps):
         elif step == "remove":
             assert fast.remove_many(array).tolist() == [slow.pop(id_, None) is not None for id_ in ids]
         else:
-            restored = Subscriptions.load(TYPES, unpack(pack(fast.state()))[0])
+            restored = SubscriptionTable.load(TYPES, unpack(pack(fast.state()))[0])
             assert pack(restored.state()) == pack(fast.state())
             fast = restored
         assert len(fast) == len(slow)
@@ -49,8 +49,8 @@ def test_they_do_what_a_dict_does(steps):
 
 
 def test_what_is_not_there_or_does_not_fit_is_refused():
-    held = Subscriptions(TYPES)
+    expected = SubscriptionTable(TYPES)
     with pytest.raises(KeyError, match="5"):
-        held.of(np.array([5]))
+        expected.of(np.array([5]))
     with pytest.raises(ValueError, match="'low' must be one for each of the 2 ids"):
-        held.add_many(np.array([1, 2]), columns_of([1]))
+        expected.add_many(np.array([1, 2]), columns_of([1]))

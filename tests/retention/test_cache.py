@@ -21,9 +21,9 @@ from tolerant.retention import (
     cache,
     fit,
 )
-from tolerant.retention.cache import by_model
+from tolerant.retention.offline.cache_simulation import by_model
 from tolerant.retention.scorer import ENDLESS, score
-from tolerant.retention.scorers import scorer_of
+from tolerant.retention.scorer_tables import scorer_of
 
 FEW = settings(max_examples=40, deadline=None)
 REFERENCES = st.lists(st.integers(0, 8), max_size=60)
@@ -124,7 +124,7 @@ def test_tuning_beats_both_rules_in_melbourne():
     values = np.rint(pd.read_parquet(MELBOURNE).iloc[:, 0].to_numpy() * 10).astype(int)
     fitted = fit(values)
     assert (round(fitted.phi, 4), round(fitted.constant, 1), round(fitted.sigma, 1)) == (0.7203, 55.9, 42.3)
-    model = AR1(55.9, 0.72, 42.2)  # as the seed rounds it
+    model = AR1(55.9, 0.72, 42.2)  # as [DISS] rounds it
     ratios = []
     for memory in (10, 20, 50, 100, 150, 200, 300):
         best = max(cache(values, memory, policy).hits for policy in ("lru", "lfu"))

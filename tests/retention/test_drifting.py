@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tolerant.retention import Exponential, NormalNoise, Trend, UniformNoise, join
 
 NOISES = st.builds(UniformNoise, st.integers(0, 8)) | st.builds(NormalNoise, st.floats(0.3, 4), st.integers(0, 8))
-simulation = importlib.import_module("tolerant.retention.join")
+simulation = importlib.import_module("tolerant.retention.offline.join_simulation")
 
 
 def drawn(noise, ticks, rng):

@@ -18,10 +18,10 @@ from tolerant.retention import (
     heeb,
     join,
 )
-from tolerant.retention.flow_expect import decide
-from tolerant.retention.occurrences import reduced
+from tolerant.retention.offline.flow_expect import decide
+from tolerant.retention.offline.occurrences import reduced
 from tolerant.retention.survival import of_mean_life
-from tolerant.retention.walks import h1
+from tolerant.retention.walk_scores import h1
 
 R = [1, 2, 1, 3, 2, 1, 2, 3]
 S = [2, 1, 1, 2, 3, 2, 1, 1]

@@ -21,7 +21,7 @@ from tolerant.retention import (
     join,
 )
 from tolerant.retention.scorer import ENDLESS, score
-from tolerant.retention.scorers import scorer_of
+from tolerant.retention.scorer_tables import scorer_of
 
 FEW = settings(max_examples=40, deadline=None)
 TICKS = 40

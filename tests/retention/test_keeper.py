@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tolerant.kernels.snapshots import pack, unpack
 from tolerant.retention import Keeper, Possible
-from tolerant.retention.frequencies import Frequencies
+from tolerant.retention.frequencies import DecayedFrequencies
 
 MOMENTS = st.lists(st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3)), min_size=1, max_size=4), max_size=40)
 
@@ -85,7 +85,7 @@ def test_nothing_came_nothing_is_missing():
 def test_frequencies_of_some_values_only():
     """However many different values come, what is kept is bounded, and the frequent ones stay."""
     rng = np.random.default_rng(5)
-    plain, limited = Frequencies([50, 800]), Frequencies([50, 800], 300)
+    plain, limited = DecayedFrequencies([50, 800]), DecayedFrequencies([50, 800], 300)
     for part in range(60):
         values = np.where(rng.random(200) < 0.3, rng.integers(0, 20, 200), 1000 + 200 * part + np.arange(200))
         plain.observe(values)
@@ -93,7 +93,7 @@ def test_frequencies_of_some_values_only():
     frequent = np.arange(20)
     assert np.allclose(limited.weights(frequent, 1), plain.weights(frequent, 1))
     assert limited.state()["keys"].nbytes <= 2 * 8 * 1024 < plain.state()["keys"].nbytes
-    again = Frequencies.load(limited.state())
+    again = DecayedFrequencies.load(limited.state())
     assert again.limit == 300
 
 

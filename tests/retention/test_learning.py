@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tolerant.retention import AR1, NormalNoise, Stationary, Trend, UniformNoise, Walk, cache, fit, join
-from tolerant.retention.frequencies import Frequencies
+from tolerant.retention.frequencies import DecayedFrequencies
 from tolerant.retention.learner import Learner
 
 RNG = np.random.default_rng(11)
@@ -46,7 +46,7 @@ def test_fit_takes_very_little():
 
 
 def test_frequencies_forget():
-    counts = Frequencies([2.0, np.inf])
+    counts = DecayedFrequencies([2.0, np.inf])
     counts.observe(np.array([1, 1, 1, 2, 2, 2]))
     one, two = counts.weights(np.array([1, 2]), 0)
     assert two > 2 * one > 0
@@ -57,7 +57,7 @@ def test_frequencies_forget():
 
 
 def test_many_values_come_and_go():
-    counts = Frequencies([50.0])
+    counts = DecayedFrequencies([50.0])
     for start in range(0, 20_000, 500):
         counts.observe(np.arange(start, start + 500))
         if counts.needs_scaling():

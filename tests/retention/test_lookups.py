@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.experiments.workloads.caches import shifting_zipf
+from tolerant.experiments.workloads.cache_baselines import shifting_zipf
 from tolerant.kernels.snapshots import pack, unpack
 from tolerant.retention import Lookups, cache
 

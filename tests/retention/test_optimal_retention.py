@@ -7,11 +7,11 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from tolerant.retention import Known, Stationary, Trend, UniformNoise, Walk, cache, join
-from tolerant.retention.flow import Arcs, best_flow
-from tolerant.retention.meetings import Meetings
 from tolerant.retention.models import AR1, Scripted
-from tolerant.retention.occurrences import reduced
-from tolerant.retention.optimal import graph_of
+from tolerant.retention.offline.flow import Arcs, best_flow
+from tolerant.retention.offline.match_chances import MatchChances
+from tolerant.retention.offline.occurrences import reduced
+from tolerant.retention.offline.optimal_join import graph_of
 
 FEW = settings(max_examples=40, deadline=None)
 
@@ -111,11 +111,11 @@ MODELS = [
 def test_meetings_are_sums_over_all_values(own, partner):
     values = np.arange(-40, 45)
     mine, theirs = own.chances(values, 1, 2, 4), partner.chances(values, 1, 3, 4)
-    assert Meetings(own, partner, 4).at(1, 2, 3) == pytest.approx(mine.T @ theirs, abs=1e-9)
+    assert MatchChances(own, partner, 4).at(1, 2, 3) == pytest.approx(mine.T @ theirs, abs=1e-9)
 
 
 def test_wide_meetings_are_integrals():
-    found = Meetings(Walk(0, 20), Walk(3, 30), 2).at(0, 0, 10)
+    found = MatchChances(Walk(0, 20), Walk(3, 30), 2).at(0, 0, 10)
     values = np.arange(-1000, 1000)
     mine, theirs = Walk(0, 20).chances(values, 0, 0, 2), Walk(3, 30).chances(values, 0, 10, 2)
     assert found == pytest.approx(mine.T @ theirs, rel=1e-3)

@@ -13,8 +13,9 @@ from pathlib import Path
 from tolerant.edge import find_stream
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.transport import open_log
-from tolerant.transport.log import QUERIES, START
+from tolerant.transport.log import START
 from tolerant.transport.rows import clock_batch
+from tolerant.transport.topics import QUERIES
 
 CHECKPOINT = "plain"
 CLOCK = 0.1  # seconds

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from truth_checker import Truth, Verdict, check, late_spans, lives
 
-from tolerant.client import Client, read, send
+from tolerant.client import Client, StatementClient
 from tolerant.streams import SECOND
 from tolerant.transport import open_log
 from tolerant.transport.rows import unpack
@@ -68,7 +68,7 @@ class Plant:
     def names(self) -> list[str]:
         return [f"sensors-{number}" for number in range(PROCESSES)]
 
-    def horizon(self) -> int:
+    def watermark(self) -> int:
         return max((answer.at for query in WITHIN for answer in Client(self.log).current(query)), default=0)
 
     def wait(self, condition: Callable[[], object], what: str, patience: float) -> None:
@@ -83,6 +83,10 @@ class Plant:
         return any(answer.settled for answer in Client(self.log).current(query))
 
     def verdict(self) -> Verdict:
+        """What came of it, after the end: answers that come while the rows are read would be held against a log that
+        has not got theirs.
+        """
+        assert not self.processes
         rows = [row for entry in self.log.read("updates.plant") for row in unpack(entry.payload).to_pylist()]
         spans = lives(rows)
         truth = Truth({name: self.journal(name) for name in self.names}, spans, SENSORS)
@@ -91,10 +95,16 @@ class Plant:
         late = late_spans(rows, LATENCY)
         return check(answers, WITHIN, truth, spans, late, lease=LEASE, end=end)
 
+    def stop(self) -> None:
+        """Kill everything, the pipeline first."""
+        for name in sorted(self.processes):
+            self.kill(name)
+
     def close(self) -> None:
-        for name in list(self.processes):
-            if self.processes[name].poll() is None:
-                self.kill(name)
+        for process in self.processes.values():
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         self.log.close()
 
 
@@ -107,6 +117,7 @@ def on_spark(uri: str, folder: Path) -> list[str]:
 
 
 def report(plant: Plant, seconds: float) -> Verdict:
+    plant.stop()
     verdict = plant.verdict()
     print(
         f"\n{SENSORS} sensors in {PROCESSES} processes, {seconds:.0f} s, {plant.kills} kills: settled answers checked "
@@ -121,8 +132,8 @@ def report(plant: Plant, seconds: float) -> Verdict:
 def test_no_settled_answer_is_wrong_through_kills(tmp_path: Path) -> None:
     plant = Plant(tmp_path, plain)
     try:
-        for statement in read(plant.log, STATEMENTS):
-            send(plant.log, statement)
+        for statement in StatementClient(plant.log).parse(STATEMENTS):
+            StatementClient(plant.log).send(statement)
         began = time.monotonic()
         for name in ("pipeline", *plant.names):
             plant.start(name)

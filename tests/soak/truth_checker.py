@@ -64,12 +64,12 @@ def lives(rows: list[dict]) -> list[Life]:
 
 def late_spans(rows: list[dict], latency: int) -> list[tuple[int, int]]:
     """From when to when a row was missing that came too late, by the clock rows before it in the log."""
-    horizon, found = 0, []
+    watermark, found = 0, []
     for row in rows:
         if row["kind"] == "clock":
-            horizon = max(horizon, row["at"] - latency if row["at"] > 0 else 0)
-        elif row["at"] <= horizon:
-            found.append((row["at"], horizon))
+            watermark = max(watermark, row["at"] - latency if row["at"] > 0 else 0)
+        elif row["at"] <= watermark:
+            found.append((row["at"], watermark))
     return found
 
 
@@ -80,9 +80,9 @@ class Truth:
         sets: list[tuple[int, int, np.ndarray]] = []
         for source, path in journals.items():
             own = [life for life in spans if life.source == source]
-            for line in path.read_text().splitlines():
+            for line in path.read_text().splitlines(keepends=True):
                 at, first, *values = line.split(" ")
-                if self._counts(int(at), own) and line.endswith(values[-1]):
+                if line.endswith("\n") and self._counts(int(at), own):  # not one that a kill has cut
                     sets.append((int(at), int(first), np.array([float(value) for value in values])))
         sets.sort(key=lambda one: one[0])
         self.at = np.array([at for at, _, _ in sets])

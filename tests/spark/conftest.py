@@ -9,6 +9,6 @@ from tolerant.spark.session import session
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one session of all Spark tests. Its workers can import what lies beside this file."""
-    started = session("local[2]", app="tests", mutterings=tmp_path_factory.mktemp("spark") / "workers.log")
+    started = session("local[2]", app="tests", worker_log=tmp_path_factory.mktemp("spark") / "workers.log")
     yield started
     started.stop()

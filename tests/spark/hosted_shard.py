@@ -13,7 +13,7 @@ import pandas as pd
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from tolerant.spark import cache
-from tolerant.spark.careful import Careful
+from tolerant.spark.entry_by_entry import Careful
 from tolerant.spark.hosting import Hosted, Output, unpack_outputs
 from tolerant.spark.processor import HostProcessor
 from tolerant.spark.recovery import Decision, Recovery, put_into_quarantine, suspected

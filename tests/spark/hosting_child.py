@@ -4,10 +4,12 @@ import sys
 
 from chain_core import Chain
 
-from tolerant.spark.pipeline import start
+from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
 from tolerant.transport import open_log
 
 if __name__ == "__main__":
     log, directory = sys.argv[1:]
-    start(session(), open_log(log), ["updates.s"], Chain, directory, "c", name="child").query.awaitTermination()
+    start(
+        session(), open_log(log), PipelineSpec("child", ["updates.s"], Chain), directory, "c"
+    ).query.awaitTermination()

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from tolerant.edge.core import SourceCore
+from tolerant.edge.source_core import SourceCore
 from tolerant.queries import Answer
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.sql import CreateStream, encode, parse

@@ -10,25 +10,26 @@ import pyarrow as pa
 import pytest
 from test_view_pushes import DEMAND, SUPPLY
 
-from tolerant.client import send, standing, subscribed
+from tolerant.client import StatementClient, load_catalogue
 from tolerant.edge.definition import find_stream, find_table
 from tolerant.edge.polling.stream_poller import StreamPoller
 from tolerant.spark.kinds import shard_factory
 from tolerant.spark.runner import Runner
 from tolerant.spark.views.shard import ViewShard
-from tolerant.sql import CreateStream, Pair, encode, parse
-from tolerant.sql.homes import GrowingPair, Views
-from tolerant.testing.networks import NetworkWorld
+from tolerant.sql import CreateStream, JoinInput, encode, parse
+from tolerant.sql.pipeline_ids import AppendOnlyJoinInput, Views
+from tolerant.testing.networks import SimulatedNetwork
 from tolerant.transport import MemoryLog
-from tolerant.transport.changes import clock_row, topic_of
+from tolerant.transport.changes import clock_row
 from tolerant.transport.rows import STATEMENTS, clock_batch, pack, unpack
+from tolerant.transport.topics import changes_topic
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 from encoded_statements import EVIL_EXPRESSIONS, EVIL_SELECTS, crafted
 
 TRAFFIC = parse("CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host)")
 QUOTES = parse("CREATE STREAM quotes (symbol STRING, price DOUBLE) KEY (symbol) FROM 'http://h/{key}'")
-PRICES = CreateStream(NetworkWorld(1).stream)
+PRICES = CreateStream(SimulatedNetwork(1).stream)
 GOOD = {
     "traffic": "CREATE QUERY good AS SELECT SUM(rate) FROM traffic WITHIN 5",
     "quotes": "CREATE QUERY good AS SELECT SUM(price) FROM quotes WHERE symbol = 'A' WITHIN 5 FIDELITY 0.9",
@@ -44,8 +45,8 @@ SHARDS = {
     "quotes": lambda: shard_factory(QUOTES.stream, 1, "x")(0),
     "prices": lambda: shard_factory(PRICES.stream, 1, "x")(0),
     "table": lambda: shard_factory(SUPPLY, 1, "x")(0),
-    "pair": lambda: shard_factory(Pair.of(SUPPLY, DEMAND), 1, "x")(0),
-    "growing": lambda: shard_factory(GrowingPair.of(SUPPLY, DEMAND), 1, "x")(0),
+    "pair": lambda: shard_factory(JoinInput.of(SUPPLY, DEMAND), 1, "x")(0),
+    "growing": lambda: shard_factory(AppendOnlyJoinInput.of(SUPPLY, DEMAND), 1, "x")(0),
     "views": lambda: ViewShard(Views((DEMAND, SUPPLY))),
 }
 
@@ -90,9 +91,9 @@ def log_of(what, *entries):
     """The definitions, bad entries, and a good statement behind them."""
     log = MemoryLog()
     for statement in (TRAFFIC, QUOTES, PRICES, SUPPLY, DEMAND):
-        send(log, statement)
+        StatementClient(log).send(statement)
     log.append_packed([("queries", entry) for entry in entries])
-    send(log, parse(GOOD[what]))
+    StatementClient(log).send(parse(GOOD[what]))
     return log
 
 
@@ -104,27 +105,27 @@ def test_a_shard_goes_on(what):
         for stream in ("traffic", "quotes", "prices"):
             log.append(f"updates.{stream}", clock_batch(at + second * 1_000_000))
         for table in (SUPPLY, DEMAND):
-            log.append(topic_of(table.name), clock_row(table.columns, at + second * 1_000_000, 1, "x"))
+            log.append(changes_topic(table.name), clock_row(table.columns, at + second * 1_000_000, 1, "x"))
     shard = SHARDS[what]()
     topics = {"traffic": ["updates.traffic"], "quotes": ["updates.quotes"], "prices": ["updates.prices"]}
-    tables = [topic_of("supply")] if what == "table" else [topic_of("supply"), topic_of("demand")]
+    tables = [changes_topic("supply")] if what == "table" else [changes_topic("supply"), changes_topic("demand")]
     outputs = shard.take(log.read(["queries", *topics.get(what, tables)]))
     replies = [row for output in outputs if output.topic == "replies" for row in unpack(output.payload).to_pylist()]
     replies += getattr(shard, "replies", [])
     assert [reply["accepted"] for reply in replies if reply["key"] == "good"] == [True]
-    dead = [output for output in outputs if output.topic.startswith("dead.")]
+    dead = [output for output in outputs if output.topic.startswith("dead_letters.")]
     assert sum(unpack(output.payload).num_rows for output in dead) > len(bad_entries())
 
 
 def test_readers_beside_the_pipelines_go_on():
     log = log_of("quotes", *bad_entries().values())
-    send(log, parse("SUBSCRIBE area(1, 2)"))
-    assert "good" in standing(log).queries
-    assert subscribed(log) == {parse("SUBSCRIBE area(1, 2)")}
+    StatementClient(log).send(parse("SUBSCRIBE area(1, 2)"))
+    assert "good" in load_catalogue(log).queries
+    assert StatementClient(log).subscribed() == {parse("SUBSCRIBE area(1, 2)")}
     assert find_stream(log, "traffic", timeout=0).name == "traffic"
     assert find_table(log, "supply", timeout=0) == SUPPLY
     poller = StreamPoller("quotes", log, name="test")
-    poller.recall()
+    poller.restore()
     assert list(poller.poller.items) == ["A"]
 
 
@@ -134,8 +135,8 @@ def test_the_runner_goes_on(tmp_path):
     runner = Runner(log, tmp_path)
     runner._start_and_stop = lambda: None
     runner._follow()
-    assert "good" in runner._catalogue.queries
-    assert not any(name == "q" for name in runner._catalogue.queries)
+    assert "good" in runner._statements.catalogue.queries
+    assert not any(name == "q" for name in runner._statements.catalogue.queries)
 
 
 def test_an_item_of_a_bad_entry_is_told_by_its_row():
@@ -145,7 +146,7 @@ def test_an_item_of_a_bad_entry_is_told_by_its_row():
     reasons = [
         row["reason"]
         for output in outputs
-        if output.topic == "dead.traffic"
+        if output.topic == "dead_letters.traffic"
         for row in unpack(output.payload).to_pylist()
     ]
     assert any("row 1 has no body" in reason for reason in reasons)
@@ -160,6 +161,11 @@ def _clock(log):
 def test_dead_letters_of_one_entry_are_bounded():
     log = log_of("traffic", packed(pa.string(), [None] * 5000))
     outputs = SHARDS["traffic"]().take([*log.read("queries"), *_clock(log)])
-    dead = [row for output in outputs if output.topic == "dead.traffic" for row in unpack(output.payload).to_pylist()]
+    dead = [
+        row
+        for output in outputs
+        if output.topic == "dead_letters.traffic"
+        for row in unpack(output.payload).to_pylist()
+    ]
     assert len(dead) <= 101
     assert any("5,000" in row["reason"] for row in dead)

@@ -191,7 +191,7 @@ def test_a_row_from_the_future_is_a_dead_letter_and_shakes_the_width() -> None:
     )
     rig.log.append("updates.traffic", row)
     rig.tick()
-    assert "ahead" in rig.rows("dead.traffic")[0]["reason"]
+    assert "ahead" in rig.rows("dead_letters.traffic")[0]["reason"]
     assert rig.answers("load")[-1].settling
     rig.tick(15)
     assert last(rig)[3]
@@ -207,7 +207,7 @@ def test_an_item_whose_first_row_is_from_the_future_is_waited_for(count: bool) -
     rig.set("ahead", c=30.0)  # never changes again, so it is not sent again
     rig.now -= 20 * SECOND
     rig.tick()
-    assert "ahead" in rig.rows("dead.traffic")[0]["reason"]
+    assert "ahead" in rig.rows("dead_letters.traffic")[0]["reason"]
     assert not last(rig)[3]
     rig.tick(40)
     assert last(rig)[3]
@@ -250,7 +250,7 @@ def test_a_row_that_cannot_be_used_is_a_dead_letter_and_the_rest_goes_on(change:
     rig.log.append("updates.traffic", updates_batch(**(row | change)))
     rig.set("edge", b=90.0)
     rig.tick(2)
-    assert reason in rig.rows("dead.traffic")[0]["reason"]
+    assert reason in rig.rows("dead_letters.traffic")[0]["reason"]
     assert rig.answers("load")[-1].value == 50
 
 
@@ -259,7 +259,7 @@ def test_bytes_that_are_no_batch_are_a_dead_letter() -> None:
     rig.log.append_packed([("updates.traffic", b"not arrow"), ("queries", b"not arrow either")])
     rig.set("edge", b=90.0)
     rig.tick(2)
-    assert len(rig.rows("dead.traffic")) == 2
+    assert len(rig.rows("dead_letters.traffic")) == 2
     assert rig.answers("load")[-1].value == 50
 
 
@@ -293,7 +293,7 @@ def test_an_item_changes_hands_by_a_hello_only() -> None:
     rig.set("edge", a=99.0)
     rig.tick(2)
     assert last(rig)[1] == 35
-    assert "belongs to source 'other'" in rig.rows("dead.traffic")[0]["reason"]
+    assert "belongs to source 'other'" in rig.rows("dead_letters.traffic")[0]["reason"]
 
 
 def test_a_row_that_could_not_be_used_is_only_made_good_by_a_later_one() -> None:
@@ -309,10 +309,10 @@ def test_a_row_that_could_not_be_used_is_only_made_good_by_a_later_one() -> None
 
 def test_another_pipelines_clock_moves_no_time_and_makes_widths_unknown() -> None:
     rig = settled(AVERAGE)
-    horizon = rig.shard.horizon
+    watermark = rig.shard.watermark
     rig.clock(rig.now + 100 * SECOND, epoch=2, checkpoint="another")
     rig.read()
-    assert rig.shard.horizon == horizon
+    assert rig.shard.watermark == watermark
     assert rig.answers("load")[-1].settling
 
 
@@ -332,7 +332,7 @@ def test_trace_time_is_anybodys() -> None:
     rig.set("edge", a=1.0)
     rig.log.append("updates.traffic", clock_batch(START + 2 * SECOND))
     rig.read()
-    assert rig.shard.horizon == START + 2 * SECOND - rig.stream.options.latency
+    assert rig.shard.watermark == START + 2 * SECOND - rig.stream.options.latency
 
 
 def test_restoring_and_going_on_equals_going_on() -> None:

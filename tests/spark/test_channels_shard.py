@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_table_shard import TOPICS, Shop
 
-from tolerant.client import Client, send
-from tolerant.merging import Costs, RowsSeen
+from tolerant.client import Client, StatementClient
+from tolerant.merging import Costs, RowRates
+from tolerant.spark.kinds.channel_groups import Regrouping, coarse, grain, renumbered, tiles
 from tolerant.spark.kinds.channel_table import cut_exactly
-from tolerant.spark.kinds.regrouping import Regrouping, coarse, grain, renumbered, tiles
 from tolerant.sql import Subscribe, Unsubscribe, parse
 from tolerant.sql.statements import Sharing
 from tolerant.streams import SECOND
-from tolerant.testing.channel_hearing import ChannelHearing
+from tolerant.testing.channel_listener import ChannelListenerFactory
 from tolerant.transport.rows import unpack
 
 CITY = parse("CREATE TABLE stock (id BIGINT, x DOUBLE, y INT, z BIGINT) KEY (id)")
@@ -27,7 +27,7 @@ TILES = {
     for procedure in ("box", "union", "pieces")
 }
 LINE = parse(f"CREATE QUERY line(low, high) AS SELECT * FROM stock WHERE z BETWEEN low AND high WITH ({PRICES})")
-ALONE = parse(f"CREATE QUERY alone(x1, y1, x2, y2) AS {BETWEEN} WITH (method = none)")
+SINGLE_SHARD = parse(f"CREATE QUERY alone(x1, y1, x2, y2) AS {BETWEEN} WITH (method = none)")
 
 
 class City(Shop):
@@ -55,7 +55,9 @@ class City(Shop):
 
     def hearing(self, query):
         entries = self.log.read([f"channels.{query}", f"answers.{query}"])
-        found = ChannelHearing(lambda number, row: inside(query, self.watching[query, number], row)).read(entries)
+        found = ChannelListenerFactory(lambda number, row: inside(query, self.watching[query, number], row)).read(
+            entries
+        )
         assert found.faults == []
         return found
 
@@ -185,7 +187,7 @@ def test_a_channel_that_everyone_leaves_carries_nothing():
 
 
 def test_nothing_is_shared_where_the_statement_says_so():
-    city = crowded("alone", ALONE)
+    city = crowded("alone", SINGLE_SHARD)
     city.period()
     city.period()
     assert city.rows("channels.alone") == []
@@ -365,7 +367,7 @@ def test_a_range_that_holds_nothing_disturbs_nobody(values):
     own = batch | dict(zip(names, values, strict=True)) | {"id": 99}
     entry = city.log.read("subscriptions.stock")[0]
     city.log.append("subscriptions.stock", pa.RecordBatch.from_pylist([own], unpack(entry.payload).schema))
-    send(city.log, ALONE)
+    StatementClient(city.log).send(SINGLE_SHARD)
     city.period()
     city.period()
     assert 99 not in city.hearing("boxs").told
@@ -396,9 +398,9 @@ def test_many_rectangles_are_looked_at_coarsely_where_a_channel_costs_much():
     rng = np.random.default_rng(1)
     corner = rng.uniform(0, 1000, (20_000, 2))
     rectangles = np.concatenate([corner, corner + rng.uniform(5, 20, corner.shape)], axis=1)
-    seen = RowsSeen(2)
+    seen = RowRates(2)
     seen.add(rng.uniform(0, 1000, (5000, 2)))
-    seen.boundary()
+    seen.on_period_end()
     assert not grain(rectangles, Costs(0.001, 1, 1), seen.size()).any()
     step = grain(rectangles, Costs(1000, 1, 0.01), seen.size())
     wide = coarse(rectangles, step)

@@ -4,10 +4,10 @@ import pytest
 from test_polled_shard import QUOTES_TEXT, TOTAL, Exchange
 from test_table_shard import AREA, Shop
 
-from tolerant.spark.clocks import JUMP
-from tolerant.spark.kinds import networked
+from tolerant.spark.clocks import JUMP, Clock
+from tolerant.spark.kinds import network
 from tolerant.streams import SECOND
-from tolerant.testing.networks import NetworkWorld
+from tolerant.testing.networks import SimulatedNetwork
 from tolerant.transport.changes import clock_row
 from tolerant.transport.rows import clock_batch
 
@@ -26,11 +26,11 @@ def test_a_polled_stream_passes_over_years():
     shop.now += YEARS // SECOND
     shop.tick()
     shop.tick()
-    assert shop.shard.horizon == shop.now * SECOND - SECOND // 2
+    assert shop.shard.watermark == shop.now * SECOND - SECOND // 2
     for item in "ABC":
         shop.pull(item, 20.0)
     shop.tick()
-    assert shop.shard.poller.held("A") == (20.0, shop.now - 1)
+    assert shop.shard.poller.last_pull("A") == (20.0, shop.now - 1)
     again = Exchange()
     again.snapshot, again.deltas = shop.shard.snapshot(), []
     again.restart()
@@ -40,13 +40,13 @@ def test_a_polled_stream_passes_over_years():
 def dead(shop, name):
     from tolerant.transport.rows import unpack
 
-    return [row for entry in shop.log.read(f"dead.{name}") for row in unpack(entry.payload).to_pylist()]
+    return [row for entry in shop.log.read(f"dead_letters.{name}") for row in unpack(entry.payload).to_pylist()]
 
 
 @pytest.mark.parametrize("most", [10**9, 3])
 def test_a_network_passes_over_years_and_leaps_as_it_walks(most, monkeypatch):
-    monkeypatch.setattr(networked, "LEAP", most)
-    world = NetworkWorld(4, faults=False)
+    monkeypatch.setattr(network, "LEAP", most)
+    world = SimulatedNetwork(4, faults=False)
     world.run(3)
     before = world.shard._life.passed
     world.now += 3600 * SECOND  # moderate: both ways can be gone
@@ -58,11 +58,11 @@ def test_a_network_passes_over_years_and_leaps_as_it_walks(most, monkeypatch):
 
 
 def test_a_network_is_not_held_up_by_a_long_sleep():
-    world = NetworkWorld(4, faults=False)
+    world = SimulatedNetwork(4, faults=False)
     world.run(3)
     world.now += YEARS
     world.run(6)
-    assert (world.shard.horizon or 0) > world.now - 5 * SECOND
+    assert (world.shard.watermark or 0) > world.now - 5 * SECOND
     assert any(answer.settled for answer in world.answers("q0")[-5:])
 
 
@@ -72,16 +72,37 @@ def test_a_table_passes_over_years_and_not_for_a_lone_clock_row():
     shop.tick()
     shop.log.append("changes.stock", clock_row(shop.stock.columns, shop.now + YEARS, 1, "checkpoint"))
     shop.tick()
-    assert "did not bear it out" in shop.rows("dead.stock")[-1]["reason"]
-    assert shop.shard.horizon <= shop.now
+    assert "did not bear it out" in shop.rows("dead_letters.stock")[-1]["reason"]
+    assert shop.shard.watermark <= shop.now
     shop.now += YEARS
     shop.tick()
     shop.tick()
-    assert shop.shard.horizon == shop.now - SECOND // 2
+    assert shop.shard.watermark == shop.now - SECOND // 2
     shop.table.insert(id=2, name="n", x=1.0, y=1)
     shop.tick()
     shop.tick()
     assert len(shop.shard.relation) == 2
+
+
+@pytest.mark.parametrize("back", [1, 20 * SECOND, 400 * 24 * 3600 * SECOND])
+def test_time_does_not_go_back(back):
+    clock, at = Clock(10 * SECOND), 2 * 10**15
+    assert clock.take(at) == ([at], [])
+    assert clock.take(at - back) == ([at], [])
+    assert clock.take(at + SECOND) == ([at + SECOND], [])
+
+
+@pytest.mark.parametrize("back", [5 * SECOND, 10**9])
+def test_an_old_clock_row_drops_no_rows_of_a_network(back):
+    """Rows that stand before it are not ahead of time."""
+    world = SimulatedNetwork(7, faults=False)
+    for _ in range(25):
+        world.run(0.2)
+        world.log.append("updates.prices", clock_batch(max(1, world.now - back)))
+    world.run(1)
+    assert [topic for topic in world.log.topics() if topic.startswith("dead_letters.")] == []
+    assert world.settled() > 0
+    assert world.violations() == []
 
 
 def test_a_topic_that_nobody_reads_is_a_dead_letter():

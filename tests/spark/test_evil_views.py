@@ -7,7 +7,7 @@ import pytest
 from live import Live
 from test_view_pushes import SUPPLY
 
-from tolerant.client import standing
+from tolerant.client import load_catalogue
 from tolerant.spark.views.engine import SparkEngine
 from tolerant.sql import CreateQuery, encode, parse, render
 from tolerant.sql.statements import ViewSelect
@@ -49,7 +49,7 @@ def test_an_evil_view_in_the_log_is_refused_and_not_run(tmp_path, monkeypatch):
         live.wait(answered, "replies to the evil views")
         assert not any(replies[name]["accepted"] for name in selects)
         assert "the function REFLECT" in replies["secret"]["message"]
-        assert standing(live.log).queries.keys() == {"good"}
+        assert load_catalogue(live.log).queries.keys() == {"good"}
         shown = json.loads(live.tolerant("refresh", "good", "--json").stdout)  # the pipeline goes on
         assert shown["rows"] == []
         assert not marker.exists()

@@ -5,8 +5,8 @@ import pytest
 from tolerant.spark.heartbeats import HeartbeatWriter
 from tolerant.transport import MemoryLog
 from tolerant.transport.heartbeats import INTERVAL, LEASE, Outage, latest_heartbeat, outage
-from tolerant.transport.log import HEARTBEATS
 from tolerant.transport.rows import clock_batch
+from tolerant.transport.topics import HEARTBEATS
 
 NOW = 1_700_000_000_000_000
 

@@ -13,10 +13,11 @@ import pytest
 from chain_core import TOPIC, Chain, DiesOnce, Refusing, expected
 from pyspark.sql import SparkSession
 
-from tolerant.spark.pipeline import AVAILABLE_NOW, Pipeline, start
+from tolerant.spark.pipeline import AVAILABLE_NOW, Pipeline, PipelineSpec, start
+from tolerant.spark.splitter import splitter
 from tolerant.streams import Column, Stream, StreamOptions
 from tolerant.transport import Fence, Fenced, SqliteLog, rows
-from tolerant.transport.log import POSITIONS
+from tolerant.transport.topics import POSITIONS
 
 pytestmark = pytest.mark.spark
 
@@ -40,8 +41,9 @@ def said(log: SqliteLog) -> list[dict[str, int]]:
 def run(spark: SparkSession, log: SqliteLog, factory: Any = Chain, **options: Any) -> Pipeline:
     """Take all that the log holds, as one pipeline on one checkpoint."""
     directory = log.path.parent / "checkpoint"
-    settings = {"name": "test", "trigger": AVAILABLE_NOW} | options
-    pipeline = start(spark, log, ["updates.s"], factory, directory, "c", **settings)
+    fence = options.pop("fence", None)
+    spec = PipelineSpec("test", ["updates.s"], factory, trigger=AVAILABLE_NOW, **options)
+    pipeline = start(spark, log, spec, directory, "c", fence=fence)
     try:
         pipeline.query.awaitTermination()
     except Exception:
@@ -105,7 +107,7 @@ def test_shards_see_all_statements_and_their_own_rows(spark: SparkSession, log: 
         update = rows.updates_batch(kind="update", keys=[host], at=[i], source="x", sequence=[i + 1], through=i)
         log.append("updates.s", update)
         log.append("updates.s", rows.clock_batch(i))
-    assert run(spark, log, stream=stream, entries=5).sink.failure is None
+    assert run(spark, log, partitioning=splitter(stream), entries=5).sink.failure is None
     out = said(log)
     for shard in (0, 1):
         mine = [row for row in out if row["shard"] == shard]
@@ -113,7 +115,9 @@ def test_shards_see_all_statements_and_their_own_rows(spark: SparkSession, log: 
 
 
 def test_a_pipeline_stops_in_the_middle(spark: SparkSession, log: SqliteLog) -> None:
-    running = start(spark, log, ["updates.s"], Chain, log.path.parent / "checkpoint", "c", name="test", entries=2)
+    running = start(
+        spark, log, PipelineSpec("test", ["updates.s"], Chain, entries=2), log.path.parent / "checkpoint", "c"
+    )
     while len(said(log)) < 10:
         assert running.query.isActive, running.sink.failure
         feed(log, 1)

@@ -14,13 +14,15 @@ from tolerant.kernels.versions import epoch_of
 from tolerant.spark import heartbeats, pipeline, runner, session
 from tolerant.spark.checkpoints import checkpoint_id
 from tolerant.spark.failures import reason
+from tolerant.spark.occupancy import PipelineRuns
 from tolerant.spark.retention import retention, tidy
 from tolerant.spark.runner import PipelineFailed, Runner
 from tolerant.sql import Catalogue, encode, kinds, parse
 from tolerant.streams import SECOND
 from tolerant.transport import Fenced, LogError, MemoryLog, rows
-from tolerant.transport.heartbeats import latest_heartbeat, outage
-from tolerant.transport.log import EPOCHS, POSITIONS
+from tolerant.transport.common import wall_clock
+from tolerant.transport.heartbeats import alive, latest_heartbeat, outage
+from tolerant.transport.topics import EPOCHS, POSITIONS
 
 STREAM = "CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host) WITH (retention = '1 h')"
 OTHER = "CREATE STREAM other (host STRING, rate DOUBLE) KEY (host)"
@@ -39,30 +41,36 @@ class Query:
 class Sink:
     failure: Exception | None = None
     batch: int = 0
+    is_written: bool = False
 
 
 @dataclass
-class Pretender:
-    """Stands for a running pipeline."""
+class FakePipeline:
+    """The handle of a pipeline whose Spark query and sink do what a test says."""
 
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
+    log: MemoryLog
+    spec: Any
+    folder: Path
+    checkpoint: str
     query: Query = field(default_factory=Query)
     sink: Sink = field(default_factory=Sink)
     stopped: bool = False
     done: int = 1
+
+    is_ready, ended = pipeline.Pipeline.is_ready, pipeline.Pipeline.ended
+    failure, is_written = pipeline.Pipeline.failure, pipeline.Pipeline.is_written
 
     def stop(self) -> None:
         self.stopped = True
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Pretender]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[FakePipeline]:
     """The pipelines that were started."""
-    made: list[Pretender] = []
+    made: list[FakePipeline] = []
 
-    def start(*arguments: Any, **options: Any) -> Pretender:
-        made.append(Pretender(arguments, options))
+    def start(spark: None, log: MemoryLog, spec: Any, folder: Path, checkpoint: str, **options: Any) -> FakePipeline:
+        made.append(FakePipeline(log, spec, folder, checkpoint))
         return made[-1]
 
     monkeypatch.setattr(pipeline, "start", start)
@@ -110,7 +118,7 @@ class Background:
 
 
 @pytest.fixture
-def begin(log: MemoryLog, tmp_path: Path, started: list[Pretender]) -> Iterator[Callable[..., Background]]:
+def begin(log: MemoryLog, tmp_path: Path, started: list[FakePipeline]) -> Iterator[Callable[..., Background]]:
     running: list[Background] = []
 
     def start(folder: str = "checkpoints", **options: Any) -> Background:
@@ -139,8 +147,28 @@ def replies(log: MemoryLog) -> dict[str, tuple[bool, str]]:
     return {row["request"]: (row["accepted"], row["message"]) for row in found}
 
 
+def test_a_pipeline_that_is_starting_is_alive(
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may take longer to start than a heartbeat is trusted."""
+
+    during: list[bool] = []
+
+    def start_slowly(*arguments: Any, **options: Any) -> None:
+        first = latest_heartbeat(log, "traffic")
+        wait(lambda: latest_heartbeat(log, "traffic") != first)
+        during.append(alive(log, "traffic", wall_clock()))
+
+    monkeypatch.setattr(heartbeats, "INTERVAL", 0)
+    monkeypatch.setattr(session, "session", start_slowly)
+    say(log, STREAM)
+    begin()
+    wait(lambda: started)
+    assert during == [True]
+
+
 def test_streams_are_started_with_their_epoch_and_checkpoint(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender], tmp_path: Path
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline], tmp_path: Path
 ) -> None:
     say(log, STREAM)
     first = begin()
@@ -148,20 +176,18 @@ def test_streams_are_started_with_their_epoch_and_checkpoint(
     first.end()
     begin()
     wait(lambda: len(started) == 2)
-    assert [one.arguments[3][1] for one in started] == [1, 2]
-    assert len({one.arguments[3][2] for one in started}) == 1
+    assert [pipeline.spec.factory[1] for pipeline in started] == [1, 2]
+    assert len({pipeline.spec.factory[2] for pipeline in started}) == 1
     assert started[0].stopped
-    _, log_given, topics, _, folder, checkpoint = started[1].arguments
-    assert (log_given, sorted(topics), folder) == (
-        log,
-        ["queries", "updates.traffic"],
-        tmp_path / "checkpoints/traffic/spark",
-    )
-    assert log.latest(EPOCHS, "pipeline/traffic").body.decode() == checkpoint
+    second = started[1]
+    assert second.log is log
+    assert sorted(second.spec.topics) == ["queries", "updates.traffic"]
+    assert second.folder == tmp_path / "checkpoints/traffic/spark"
+    assert log.latest(EPOCHS, "pipeline/traffic").body.decode() == second.checkpoint
 
 
 def test_clock_rows_carry_epoch_and_checkpoint_and_never_go_back(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender], monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(log, STREAM)
     times = iter(range(10**18, 0, -(10**9)))
@@ -170,7 +196,7 @@ def test_clock_rows_carry_epoch_and_checkpoint_and_never_go_back(
     wait(lambda: len(clocks(log)) > 5)
     announced, *ticks = clocks(log)
     assert announced["at"] == rows.NO_TIME
-    assert {(epoch_of(row["sequence"]), row["source"]) for row in clocks(log)} == {(1, started[0].arguments[5])}
+    assert {(epoch_of(row["sequence"]), row["source"]) for row in clocks(log)} == {(1, started[0].checkpoint)}
     assert [row["at"] for row in ticks] == sorted(row["at"] for row in ticks)
 
 
@@ -182,7 +208,9 @@ def test_with_a_clock_in_the_log_only_the_epoch_is_announced(log: MemoryLog, beg
     assert [row["at"] for row in clocks(log)] == [rows.NO_TIME]
 
 
-def test_statements_while_it_runs(log: MemoryLog, begin: Callable[..., Background], started: list[Pretender]) -> None:
+def test_statements_while_it_runs(
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
+) -> None:
     say(log, STREAM, "before")
     begin()
     wait(lambda: started)
@@ -191,7 +219,7 @@ def test_statements_while_it_runs(log: MemoryLog, begin: Callable[..., Backgroun
     say(log, "CREATE TABLE w (host STRING, weight DOUBLE) KEY (host) FROM 'w.csv'", "table")
     say(log, "CREATE QUERY q AS SELECT SUM(rate) FROM other WITHIN 1", "query")
     wait(lambda: "table" in replies(log))
-    assert [one.options["name"] for one in started] == ["traffic", "other"]
+    assert [pipeline.spec.name for pipeline in started] == ["traffic", "other"]
     say(log, "DROP QUERY q", "drop query")
     say(log, "DROP STREAM other", "drop")
     say(log, "DROP STREAM nothing", "drop nothing")
@@ -210,7 +238,7 @@ def test_statements_while_it_runs(log: MemoryLog, begin: Callable[..., Backgroun
 
 
 def test_a_pair_of_tables_has_a_pipeline_and_time_in_both_topics(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender], monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     available = tuple(replace(kind, available=True) for kind in kinds.KINDS)
     monkeypatch.setattr(kinds, "KINDS", available)
@@ -219,11 +247,11 @@ def test_a_pair_of_tables_has_a_pipeline_and_time_in_both_topics(
     say(log, "CREATE QUERY q AS SELECT * FROM s JOIN r ON s.k = r.k KEEP 5 ROWS")
     begin()
     wait(lambda: len(log.read("changes.r")) > 3 and len(log.read("changes.s")) > 3)
-    assert [one.options["name"] for one in started] == ["r~s"]
-    assert sorted(started[0].arguments[2]) == ["changes.r", "changes.s", "queries", "subscriptions.r~s"]
+    assert [pipeline.spec.name for pipeline in started] == ["r~s"]
+    assert sorted(started[0].spec.topics) == ["changes.r", "changes.s", "queries", "subscriptions.r~s"]
     say(log, "CREATE QUERY p AS SELECT * FROM r WHERE a BETWEEN 1 AND 2")
     wait(lambda: len(started) == 2)
-    assert started[1].options["name"] == "r"
+    assert started[1].spec.name == "r"
     say(log, "DROP QUERY q")
     say(log, "DROP QUERY p")
     say(log, "DROP TABLE r", "drop")
@@ -232,7 +260,7 @@ def test_a_pair_of_tables_has_a_pipeline_and_time_in_both_topics(
 
 
 def test_a_dropped_stream_that_comes_again_begins_anew(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender]
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
 ) -> None:
     say(log, STREAM)
     begin()
@@ -241,23 +269,26 @@ def test_a_dropped_stream_that_comes_again_begins_anew(
     wait(lambda: started[0].stopped)
     say(log, STREAM.replace("1 h", "2 h"))
     wait(lambda: len(started) == 2)
-    assert started[0].arguments[5] != started[1].arguments[5]
+    assert started[0].checkpoint != started[1].checkpoint
 
 
 def test_what_is_not_a_statement_is_passed_over(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender]
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
 ) -> None:
     log.append_packed([("queries", b"junk")])
     log.append("queries", pa.record_batch({"x": [1]}))
     row = {"kind": "stream", "key": "", "request": "", "text": "", "body": "{}"}
     log.append("queries", pa.RecordBatch.from_pylist([row], rows.STATEMENTS))
     say(log, STREAM)
-    begin()
+    running = begin()
     wait(lambda: started)
+    running.end()
+    assert [pipeline.spec.name for pipeline in started] == ["traffic"]
+    assert running.error is None
 
 
 def test_a_newer_epoch_ends_the_older_run(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender]
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
 ) -> None:
     say(log, STREAM)
     first = begin("one")
@@ -270,8 +301,23 @@ def test_a_newer_epoch_ends_the_older_run(
     assert second.error is None
 
 
+def test_a_pipeline_that_a_replay_gives_its_time_is_not_taken_over_by_accident(
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
+) -> None:
+    say(log, STREAM)
+    first = begin("one", clock="log")
+    wait(lambda: started)
+    second = begin("two")
+    second.thread.join(20)
+    assert isinstance(second.error, PipelineRuns)
+    assert "on another checkpoint folder" in str(second.error)
+    assert "its last heartbeat is" in str(second.error)
+    assert first.error is None
+    assert len(started) == 1
+
+
 def test_a_sink_that_was_fenced_says_so(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender]
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
 ) -> None:
     say(log, STREAM)
     running = begin()
@@ -282,7 +328,7 @@ def test_a_sink_that_was_fenced_says_so(
 
 
 def test_a_failed_pipeline_is_told_in_a_line(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender]
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
 ) -> None:
     say(log, STREAM)
     say(log, OTHER)
@@ -301,7 +347,7 @@ def test_a_failed_pipeline_is_told_in_a_line(
 
 
 def test_spark_that_has_gone_does_not_hang(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender]
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
 ) -> None:
     class Gone:
         @property
@@ -317,7 +363,7 @@ def test_spark_that_has_gone_does_not_hang(
 
 
 def test_a_log_that_fails_ends_the_run(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender], monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(log, STREAM)
     running = begin()
@@ -333,7 +379,7 @@ def test_a_log_that_fails_ends_the_run(
 
 
 def test_a_pipeline_that_cannot_be_started(
-    log: MemoryLog, begin: Callable[..., Background], started: list[Pretender], monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(*arguments: Any, **options: Any) -> None:
         raise RuntimeError("no such master")
@@ -365,7 +411,7 @@ def test_heartbeats_tell_how_far_each_pipeline_has_processed(
     assert outage(log, "traffic", heartbeat.at).stopped
 
 
-def test_it_ends_by_itself(log: MemoryLog, tmp_path: Path, started: list[Pretender]) -> None:
+def test_it_ends_by_itself(log: MemoryLog, tmp_path: Path, started: list[FakePipeline]) -> None:
     say(log, STREAM)
     told: list[list[str]] = []
     with Runner(log, tmp_path, factory=factory) as short:
@@ -398,7 +444,7 @@ def test_how_long_topics_are_kept() -> None:
     statements = [STREAM, OTHER, "CREATE QUERY q AS SELECT SUM(rate) FROM traffic WITHIN 1"]
     catalogue = Catalogue(map(parse, statements))
     hour = 3600 * SECOND
-    for topic in ("updates.traffic", "dead.traffic", "grants.traffic", "answers.q", "current.q"):
+    for topic in ("updates.traffic", "dead_letters.traffic", "grants.traffic", "answers.q", "current.q"):
         assert retention(topic, catalogue) == hour
     for topic in ("updates.other", "replies", "answers.gone", "positions", "updates.gone"):
         assert retention(topic, catalogue) == 24 * hour

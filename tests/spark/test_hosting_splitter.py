@@ -35,7 +35,7 @@ def batch(kinds: list[str], keys: list[str], sources: list[str]) -> pa.RecordBat
 KEYS = st.sampled_from([key_text((host, kind)) for host in "abcdefg" for kind in ("in", "out")])
 ROW = st.one_of(
     st.tuples(st.sampled_from(["update", "hello", "ack", "gone"]), KEYS, st.sampled_from(["x", "y", "z"])),
-    st.tuples(st.sampled_from(["clock", "beat"]), st.just(""), st.sampled_from(["x", "y"])),
+    st.tuples(st.sampled_from(["clock", "heartbeat"]), st.just(""), st.sampled_from(["x", "y"])),
 )
 
 
@@ -47,7 +47,9 @@ def test_each_row_goes_where_it_belongs(given_rows: list[tuple[str, str, str]], 
     for shard in range(shards):
         mine = parts.get(shard, [])
         wanted = [
-            row for row in whole.to_pylist() if row["kind"] in ("clock", "beat") or shard_of(row["key"], of) == shard
+            row
+            for row in whole.to_pylist()
+            if row["kind"] in ("clock", "heartbeat") or shard_of(row["key"], of) == shard
         ]
         bare = [row | {"through": 0} for row in wanted]
         stand_ins = [row for row in mine if row | {"through": 0} not in bare]
@@ -63,7 +65,7 @@ def test_each_row_goes_where_it_belongs(given_rows: list[tuple[str, str, str]], 
         assert {row["source"] for row in mine} == {row["source"] for row in whole.to_pylist()}
         for row in stand_ins:
             last = [r for r in whole.to_pylist() if r["source"] == row["source"]][-1]
-            assert (row["kind"], row["key"]) == ("beat", "")
+            assert (row["kind"], row["key"]) == ("heartbeat", "")
             assert (row["at"], row["sequence"], row["through"]) == (last["at"], last["sequence"], last["through"])
 
 
@@ -86,7 +88,7 @@ def test_unreadable_payloads_and_keys_go_to_shard_0() -> None:
     assert split(other, of) == [(0, other)]
     broken = rows.pack(batch(["update"], ["not a key"], ["x"]))
     found = {shard: rows.unpack(payload).column("kind").to_pylist() for shard, payload in split(broken, of)}
-    assert found == {0: ["update"], 1: ["beat"], 2: ["beat"]}
+    assert found == {0: ["update"], 1: ["heartbeat"], 2: ["heartbeat"]}
 
 
 def test_the_stage_keeps_positions_and_sends_statements_everywhere() -> None:
@@ -115,10 +117,10 @@ def test_an_empty_batch_goes_through(shards: int) -> None:
 
 def test_a_sum_goes_to_the_shard_that_asked_for_it() -> None:
     of = stream(3)
-    whole = batch(["update", "wish", "update"], [sum_key(2, 5), sum_key(2, 5), sum_key(1, 9)], ["x", "x", "x"])
+    whole = batch(["update", "form_request", "update"], [sum_key(2, 5), sum_key(2, 5), sum_key(1, 9)], ["x", "x", "x"])
     parts = {shard: rows.unpack(payload).to_pylist() for shard, payload in split(rows.pack(whole), of)}
     assert {shard: [row["kind"] for row in part] for shard, part in parts.items()} == {
-        0: ["beat"],
+        0: ["heartbeat"],
         1: ["update"],
-        2: ["update", "wish"],
+        2: ["update", "form_request"],
     }

@@ -31,6 +31,15 @@ def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
     assert java_version(Path("/bin/false")) is None
 
 
+def test_a_signal_to_the_process_group_does_not_hit_it(tmp_path: Path) -> None:
+    """Else a Ctrl-C while it is asked for its version would be told as "no Java was found"."""
+    java = tmp_path / "java"
+    leads = "import os, sys; print(f'version \"{17 if os.getsid(0) == os.getpid() else 1}\"', file=sys.stderr)"
+    java.write_text(f"#!{sys.executable}\n{leads}\n")
+    java.chmod(0o755)
+    assert java_version(java) == 17
+
+
 def test_java_home_goes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "home", "17.0.1")
     fake_java(tmp_path / "path", "21.0.1")

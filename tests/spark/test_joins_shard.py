@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_pair_shard import PairShop
 
-from tolerant.client import Client, send
+from tolerant.client import Client, StatementClient
 from tolerant.spark.kinds import joins
-from tolerant.sql import Pair, parse
+from tolerant.sql import JoinInput, parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND
 from tolerant.transport.subscriptions import subscription_batches
@@ -41,7 +41,7 @@ PARAMETERS = {
     "turned": [(1,), (3,)],
     "close": [()],
 }
-HOME = Pair.of(*TABLES).name
+HOME = JoinInput.of(*TABLES).name
 
 
 def result(r, s, name):
@@ -78,7 +78,7 @@ class JoinShop(PairShop):
     def join(self, name, values, kind="SUBSCRIBE"):
         statement = parse(f"{kind} {name}({', '.join(map(str, values))})")
         self.log.append(f"subscriptions.{HOME}", subscription_row(statement, QUERIES[name], TABLES))
-        send(self.log, statement)
+        StatementClient(self.log).send(statement)
 
     def join_all(self):
         for name, every in PARAMETERS.items():
@@ -298,8 +298,9 @@ def test_subscriptions_that_cannot_be_used_change_nothing():
         for batch in subscription_batches("near", types, columns):
             shop.log.append(f"subscriptions.{HOME}", batch)
     shop.tick()
-    assert len(shop.rows(f"dead.{HOME}")) == 3
-    assert all("near" not in json.dumps(row["reason"]) or "range" in row["reason"] for row in shop.rows(f"dead.{HOME}"))
+    reasons = [row["reason"] for row in shop.rows(f"dead_letters.{HOME}")]
+    assert len(reasons) == 3
+    assert all(reason.startswith("subscriptions cannot be used: ") for reason in reasons)
     columns = {"low": pa.array([-math.inf]), "high": pa.array([math.inf])}
     for batch in subscription_batches("near", types, columns):
         shop.log.append(f"subscriptions.{HOME}", batch)

@@ -12,9 +12,9 @@ from test_pair_shard import PairShop
 
 from tolerant.client import Client, kept_share
 from tolerant.retention import Store, join
+from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
 from tolerant.spark.kinds.codes import codes
-from tolerant.spark.kinds.growing import GrowingShard
-from tolerant.sql import GrowingPair, home_of, parse
+from tolerant.sql import AppendOnlyJoinInput, PipelineId, parse
 from tolerant.streams import SECOND
 
 ORDERS = parse("CREATE TABLE orders (id BIGINT, part BIGINT, note STRING) KEY (id)")
@@ -26,11 +26,11 @@ def keep(rows, name="kept"):
     return parse(f"CREATE QUERY {name} AS SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS")
 
 
-class GrowingShop(PairShop):
+class AppendOnlyShop(PairShop):
     """Two tables that only grow, with the shard of their queries."""
 
     def born(self):
-        return GrowingShard(GrowingPair.of(*self.pair.tables))
+        return AppendOnlyJoinShard(AppendOnlyJoinInput.of(*self.pair.tables))
 
     def pairs(self, name="kept"):
         """(order, line) of the results, in the order in which they were said."""
@@ -52,7 +52,7 @@ def all_pairs(orders, lines):
 
 
 def test_a_query_that_keeps_rows_has_a_home_of_its_own():
-    assert home_of(keep(5).select) == HOME == GrowingPair.of(ORDERS, LINES).name
+    assert str(PipelineId.of(keep(5).select)) == HOME == AppendOnlyJoinInput.of(ORDERS, LINES).name
 
 
 STEPS = st.one_of(
@@ -66,7 +66,7 @@ STEPS = st.one_of(
 @settings(deadline=None, max_examples=30)
 @given(steps=st.lists(STEPS, max_size=40), room=st.integers(1, 8))
 def test_what_is_said_depends_on_the_log_alone_and_is_what_the_rows_kept_give(steps, room):
-    shop, orders, lines = GrowingShop(keep(room), keep(1000, "all"), tables=(ORDERS, LINES)), {}, {}
+    shop, orders, lines = AppendOnlyShop(keep(room), keep(1000, "all"), tables=(ORDERS, LINES)), {}, {}
     for step in steps:
         match step:
             case ("put", order, line):
@@ -105,7 +105,7 @@ def drifting(ticks, lag, noise, seed=0):
 
 def test_results_are_those_of_the_core_over_the_same_rows():
     orders, lines = drifting(600, 20, 8)
-    shop, store, expected = GrowingShop(keep(30), tables=(ORDERS, LINES)), Store(30, same_tick=True), []
+    shop, store, expected = AppendOnlyShop(keep(30), tables=(ORDERS, LINES)), Store(30, same_tick=True), []
     for t, (order, line) in enumerate(zip(orders.tolist(), lines.tolist(), strict=True)):
         shop.put(order, line)
         if t % 37 == 0:
@@ -122,7 +122,7 @@ def test_results_are_those_of_the_core_over_the_same_rows():
 
 
 def test_many_rows_of_one_moment_are_cut_into_ticks():
-    shop = GrowingShop(keep(50), tables=(ORDERS, LINES))
+    shop = AppendOnlyShop(keep(50), tables=(ORDERS, LINES))
     parts = np.random.default_rng(1).integers(0, 60, 400)
     shop.tables["orders"].insert_many({"id": list(range(400)), "part": parts.tolist(), "note": ["x"] * 400})
     shop.tick()
@@ -134,7 +134,7 @@ def test_many_rows_of_one_moment_are_cut_into_ticks():
 
 
 def test_rows_that_are_deleted_or_replaced_are_dead_letters():
-    shop = GrowingShop(keep(10), tables=(ORDERS, LINES))
+    shop = AppendOnlyShop(keep(10), tables=(ORDERS, LINES))
     shop.put(order=3)
     shop.put(order=4)
     shop.tables["orders"].delete(2)
@@ -144,7 +144,7 @@ def test_rows_that_are_deleted_or_replaced_are_dead_letters():
     shop.put(line=5)
     shop.tick()
     assert shop.pairs() == [(2, 7), (4, 9)]
-    dead = shop.rows(f"dead.{HOME}")
+    dead = shop.rows(f"dead_letters.{HOME}")
     assert [(row["kind"], row["key"]) for row in dead] == [("delete", "2"), ("delete", "4"), ("insert", "4")]
     assert dead[0]["reason"] == (
         "a row of orders cannot be deleted: queries with KEEP are over tables that only grow"
@@ -154,7 +154,7 @@ def test_rows_that_are_deleted_or_replaced_are_dead_letters():
 
 def test_the_share_of_results_that_is_kept():
     orders, lines = drifting(600, 40, 30, seed=4)
-    shop = GrowingShop(keep(60), keep(5000, "all"), tables=(ORDERS, LINES))
+    shop = AppendOnlyShop(keep(60), keep(5000, "all"), tables=(ORDERS, LINES))
     for t, (order, line) in enumerate(zip(orders.tolist(), lines.tolist(), strict=True)):
         shop.put(order, line)
         if t % 200 == 199:
@@ -183,7 +183,7 @@ def drain(subscription):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_one_who_dies_and_resumes_hears_every_result_once(seed):
-    chance, shop, heard = random.Random(seed), GrowingShop(keep(20), tables=(ORDERS, LINES)), []
+    chance, shop, heard = random.Random(seed), AppendOnlyShop(keep(20), tables=(ORDERS, LINES)), []
     for part in range(6):
         shop.put(part, part)
     shop.tick()
@@ -217,7 +217,7 @@ def test_one_who_dies_and_resumes_hears_every_result_once(seed):
 def test_columns_of_every_type_can_be_equal(left, right):
     tables = tuple(parse(f"CREATE TABLE {n} (id BIGINT, k {t}) KEY (id)") for n, t in (("r", left), ("s", right)))
     query = parse("CREATE QUERY q AS SELECT * FROM s JOIN r ON s.k = r.k KEEP 500 ROWS")
-    shop, chance, held = GrowingShop(query, tables=tables), random.Random(f"{left} {right}"), {"r": {}, "s": {}}
+    shop, chance, held = AppendOnlyShop(query, tables=tables), random.Random(f"{left} {right}"), {"r": {}, "s": {}}
     makers = {
         "BIGINT": lambda n: 2**63 - 1 - n if (left, right) == ("BIGINT", "BIGINT") else n - 2,
         "INT": lambda n: n,
@@ -247,7 +247,7 @@ def test_codes_of_equal_values_are_equal():
 
 
 def test_a_late_row_joins_what_is_there_then():
-    shop = GrowingShop(keep(10), tables=(ORDERS, LINES))
+    shop = AppendOnlyShop(keep(10), tables=(ORDERS, LINES))
     shop.put(order=1)
     shop.tick()
     shop.now -= SECOND

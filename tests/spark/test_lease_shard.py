@@ -63,7 +63,7 @@ def test_a_live_climb_stays_settled_by_a_row_per_tick() -> None:
     assert all(answer.settled for answer in rig.answers("total") if answer.at > since)
     after = rig.summary()
     assert after["update"] - before["update"] <= 10
-    assert after["beat"] - before["beat"] <= 60
+    assert after["heartbeat"] - before["heartbeat"] <= 60
 
 
 def test_the_width_of_a_dead_source_does_not_shrink() -> None:

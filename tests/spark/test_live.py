@@ -60,7 +60,7 @@ def test_a_life(live: Live) -> None:
         kind="update", keys=["no key"], at=[1], source="a", sequence=[version(9, 1)], through=1, value=[1.0]
     )
     live.log.append("updates.live", bad)
-    live.wait(lambda: live.log.read("dead.live"), "the dead letter")
+    live.wait(lambda: live.log.read("dead_letters.live"), "the dead letter")
     assert "key" in live.tolerant("dead", "live").stdout
     live.wait_settled("level")
 
@@ -120,7 +120,7 @@ def test_a_minimum_waits_for_the_items_that_it_asks(tmp_path: Path) -> None:
             if answer.settled and index >= 0:
                 assert answer.low - 1e-9 <= truth[index][1] <= answer.high + 1e-9
                 assert answer.high - answer.low <= 4 + 1e-9
-        assert any(row.get("way") for row in live.rows())
+        assert any(row.get("recent_ranges") for row in live.rows())
         # A machine that is busy enough takes longer for a round trip than the answer waits.
         assert any(next(answer for answer in answers if answer.at >= jump).settled for jump in jumps)
     finally:

@@ -15,7 +15,7 @@ from test_spread_joins import RANGED, SpreadHolder, spread
 
 from tolerant.client import Client
 from tolerant.edge import Table
-from tolerant.sql import home_of, render
+from tolerant.sql import PipelineId, render
 from tolerant.transport.results import rows_naming
 from tolerant.transport.rows import unpack
 from tolerant.transport.subscriptions import subscription_ids
@@ -149,7 +149,7 @@ def test_two_shards_tell_everything_once_through_a_kill(tmp_path: Path) -> None:
     try:
         live.run()
         for query in queries.values():
-            home = home_of(query.select)
+            home = str(PipelineId.of(query.select))
             live.wait(lambda home=home: live.log.latest(f"status.{home}", "summary/1"), f"both shards of {home}")
         heard = [SpreadHearer(live, name) for name in SPREAD]
         with Table("supply", live.uri, "shop") as supply, Table("demand", live.uri, "shop") as demand:
@@ -164,6 +164,9 @@ def test_two_shards_tell_everything_once_through_a_kill(tmp_path: Path) -> None:
         for name in SPREAD:  # what one begins with is the join of what both shards hold
             assert SpreadHearer(live, name).is_right(rows)
         status = json.loads(live.tolerant("status", "--json").stdout)
-        assert all(status[home_of(query.select)]["rows"] == sum(map(len, rows.values())) for query in queries.values())
+        assert all(
+            status[str(PipelineId.of(query.select))]["rows"] == sum(map(len, rows.values()))
+            for query in queries.values()
+        )
     finally:
         live.close()

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from live import Live
 from test_kept_shard import HOME, LINES, ORDERS, all_pairs, drain, drifting, keep
-from test_looked_up_shard import LOOKED, PARTS, written
+from test_lookup_join_shard import LOOKED, PARTS, written
 
 from tolerant.client import Client, kept_share
 from tolerant.edge import Table
 from tolerant.retention import Lookups
-from tolerant.spark.kinds.growing import GrowingShard
-from tolerant.sql import GrowingPair, parse, render
+from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
+from tolerant.sql import AppendOnlyJoinInput, parse, render
 from tolerant.transport.rows import unpack
 
 SPREAD = parse(render(keep(40, "spread")) + " WITH (shards = 2)")
@@ -63,7 +63,7 @@ def test_results_come_once_through_a_kill_and_are_those_of_the_log(live: Live) -
     possible = all_pairs(orders, lines)
     live.wait(lambda: listen() or len(heard["all"]) == possible, "all results")
     live.wait(lambda: listen() or len(heard["spread"]) == len(heard["kept"]), "what both shards find")
-    live.wait(lambda: live.log.read(f"dead.{HOME}"), "the dead letter")
+    live.wait(lambda: live.log.read(f"dead_letters.{HOME}"), "the dead letter")
     live.kill(live.runs[-1])
     listen()
     for name, pairs in heard.items():
@@ -72,7 +72,7 @@ def test_results_come_once_through_a_kill_and_are_those_of_the_log(live: Live) -
     assert 0.5 * possible < len(heard["kept"]) < possible
     assert sorted(heard["spread"]) == sorted(heard["kept"])  # two shards find what one does
     # Another pipeline, without Spark, says the same to the byte from the same log.
-    anew = GrowingShard(GrowingPair.of(ORDERS, LINES))
+    anew = AppendOnlyJoinShard(AppendOnlyJoinInput.of(ORDERS, LINES))
     said = anew.apply(live.log.read(["queries", "changes.orders", "changes.lines"]))[0]
     answers = [row for o in said if o.topic == "answers.kept" for row in unpack(o.payload).to_pylist()]
     assert [(row["row.orders.id"], row["row.lines.id"]) for row in answers] == heard["kept"]

@@ -76,17 +76,17 @@ def through(live: Live, name: str) -> int:
 def behind(live: Live) -> int:
     """How far the pipeline's answers are behind the wall clock, microseconds."""
     record = live.log.latest("status.prices", "summary/0")
-    return 0 if record is None else time.time_ns() // 1000 - json.loads(record.body)["horizon"]
+    return 0 if record is None else time.time_ns() // 1000 - json.loads(record.body)["watermark"]
 
 
 def late_spans(live: Live) -> list[tuple[int, int]]:
     """The times for which the pipeline or an aggregator was without a row that came too late."""
-    found, horizon = [], 0
+    found, watermark = [], 0
     for row in rows(live, "updates.prices"):
         if row["kind"] == "clock":
-            horizon = max(horizon, row["at"] - HOPS * LATENCY)
-        elif row["at"] <= horizon:
-            found.append((row["at"], horizon))
+            watermark = max(watermark, row["at"] - HOPS * LATENCY)
+        elif row["at"] <= watermark:
+            found.append((row["at"], watermark))
     counts: dict[str, tuple[int, int]] = {}
     for row in sorted(rows(live, "reports.prices"), key=lambda row: row["at"]):
         before, count = counts.get(row["aggregator"], (0, 0))

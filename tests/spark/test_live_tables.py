@@ -15,7 +15,7 @@ from test_table_shard import AREA, STOCK, Model, inside, number_of
 from tolerant.client import Client
 from tolerant.edge import Table
 from tolerant.sql import parse, render
-from tolerant.testing.channel_hearing import ChannelHearing
+from tolerant.testing.channel_listener import ChannelListenerFactory
 from tolerant.transport.rows import unpack
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -61,11 +61,11 @@ def numbered(name: str, values: tuple[int, int]) -> int:
     return number_of(parse(f"SUBSCRIBE {'area' if name == 'area' else 'box'}{values}"))
 
 
-def heard(live: Live, name: str) -> ChannelHearing:
+def heard(live: Live, name: str) -> ChannelListenerFactory:
     """What a query's channels say to each subscription, strictly by their headers."""
     ranges = {numbered(name, values): values for values in SUBSCRIBED[name]}
     entries = live.log.read([f"channels.{name}", f"answers.{name}"])
-    found = ChannelHearing(lambda number, row: inside(name, ranges[number], row)).read(entries)
+    found = ChannelListenerFactory(lambda number, row: inside(name, ranges[number], row)).read(entries)
     assert found.faults == []
     return found
 

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tolerant.spark import source
 from tolerant.spark.source import LogReader, LogSource, Range
 from tolerant.transport import Deleted, SqliteLog
-from tolerant.transport.log import POSITIONS
+from tolerant.transport.topics import POSITIONS
 
 
 @pytest.fixture

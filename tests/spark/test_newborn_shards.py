@@ -7,7 +7,7 @@ import pytest
 from tolerant.planning import Network, network_text
 from tolerant.spark.kinds import shard_factory
 from tolerant.sql import CreateStream, CreateTable, parse
-from tolerant.sql.homes import GrowingPair, Pair
+from tolerant.sql.pipeline_ids import AppendOnlyJoinInput, JoinInput
 
 
 def stream(text: str):
@@ -32,8 +32,8 @@ def relations() -> dict[str, object]:
         "polled stream": polled,
         "network": replace(networked, network=network_text(Network({"D": {"x": 0.5}}))),
         "table": both[0],
-        "pair": Pair.of(*both),
-        "growing pair": GrowingPair.of(*both),
+        "pair": JoinInput.of(*both),
+        "growing pair": AppendOnlyJoinInput.of(*both),
     }
 
 

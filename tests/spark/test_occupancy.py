@@ -1,4 +1,4 @@
-"""Who runs a pipeline: locks that end with their process, clock rows that go on or do not."""
+"""Who runs a pipeline: locks that end with their process, heartbeats that go on or do not."""
 
 import subprocess
 import sys
@@ -7,11 +7,14 @@ import time
 
 import pytest
 
+from tolerant.kernels.versions import version
 from tolerant.spark import occupancy
-from tolerant.spark.occupancy import FolderLock, last_clock, live_rival
+from tolerant.spark.occupancy import FolderLock, live_owner
 from tolerant.transport import MemoryLog
 from tolerant.transport.common import wall_clock
+from tolerant.transport.heartbeats import Heartbeat, heartbeat_batch
 from tolerant.transport.rows import clock_batch
+from tolerant.transport.topics import HEARTBEATS
 
 HOLDER = """
 import subprocess, sys, time
@@ -24,7 +27,6 @@ if len(sys.argv) > 2:
 print("held", flush=True)
 time.sleep(60)
 """
-TOPICS = ["updates.s"]
 
 
 def holder(folder, *more):
@@ -73,29 +75,29 @@ def log():
     return made
 
 
-def test_the_last_clock_row_is_the_owners(log):
-    assert last_clock(log, "s", TOPICS) is None
+def beat(log, at, number=1, stopped=False):
+    log.append(HEARTBEATS, heartbeat_batch([(Heartbeat("s", at, stopped=stopped), version(1, number))]))
+
+
+def test_a_rival_lives_while_its_heart_beats_whatever_its_clock_says(log):
+    """A pipeline that a replay gives its time (`--clock log`) has clock rows of any age, or none."""
     log.append("updates.s", clock_batch(5, 1, "theirs"))
-    log.append("updates.s", clock_batch(9, 1, "somebody else's"))
-    log.append_packed([("updates.s", b"nobody can read this")])
-    clock = last_clock(log, "s", TOPICS)
-    assert (clock.checkpoint, clock.at) == ("theirs", 5)
-    assert last_clock(log, "other", TOPICS) is None
-
-
-def test_a_rival_lives_while_its_clock_goes_on(log):
     stop = threading.Event()
 
-    def tick():
+    def work():
+        number = 0
         while not stop.wait(0.02):
-            log.append("updates.s", clock_batch(wall_clock(), 1, "theirs"))
+            number += 1
+            beat(log, wall_clock(), number)
 
-    thread = threading.Thread(target=tick)
+    thread = threading.Thread(target=work)
     thread.start()
     try:
         time.sleep(0.2)
-        assert live_rival(log, "s", TOPICS, {"mine", None}).checkpoint == "theirs"
-        assert live_rival(log, "s", TOPICS, {"theirs"}) is None
+        checkpoint, heartbeat = live_owner(log, "s", {"mine", None})
+        assert (checkpoint, heartbeat.pipeline) == ("theirs", "s")
+        assert live_owner(log, "s", {"theirs"}) is None
+        assert live_owner(log, "other", set()) is None
     finally:
         stop.set()
         thread.join()
@@ -103,5 +105,13 @@ def test_a_rival_lives_while_its_clock_goes_on(log):
 
 def test_a_rival_that_died_is_not_waited_for_long(log, monkeypatch):
     monkeypatch.setattr(occupancy, "LIVE", 300_000)
+    beat(log, wall_clock())
     log.append("updates.s", clock_batch(wall_clock(), 1, "theirs"))
-    assert live_rival(log, "s", TOPICS, set()) is None
+    assert live_owner(log, "s", set()) is None
+
+
+def test_a_rival_that_was_stopped_in_order_is_not_waited_for(log, monkeypatch):
+    monkeypatch.setattr(occupancy.time, "sleep", lambda seconds: pytest.fail("there is nothing to wait for"))
+    assert live_owner(log, "s", set()) is None
+    beat(log, wall_clock(), stopped=True)
+    assert live_owner(log, "s", set()) is None

@@ -6,15 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.edge import Table
 from tolerant.spark.kinds import pair_queries
 from tolerant.spark.kinds.pairs import PairShard
-from tolerant.sql import Pair, parse
+from tolerant.sql import JoinInput, parse
 from tolerant.streams import SECOND
-from tolerant.transport.changes import clock_row, topic_of
+from tolerant.transport.changes import clock_row
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import unpack
+from tolerant.transport.topics import changes_topic
 
 ORDERS = parse("CREATE TABLE orders (id BIGINT, part STRING, a DOUBLE) KEY (id)")
 LINES = parse("CREATE TABLE lines (id BIGINT, part STRING, c DOUBLE) KEY (id)")
@@ -22,7 +23,7 @@ TOLD = parse(
     "CREATE QUERY told AS SELECT * FROM orders JOIN lines ON orders.part = lines.part"
     " WHERE orders.a BETWEEN 0 AND 9 AND lines.c BETWEEN 0 AND 9"
 )
-PAIR = Pair.of(ORDERS, LINES)
+PAIR = JoinInput.of(ORDERS, LINES)
 TOPICS = ["queries", "changes.orders", "changes.lines", f"subscriptions.{PAIR.name}"]
 START = 1_000_000 * SECOND
 
@@ -71,12 +72,12 @@ class PairShop:
     """Two tables with their shard, without Spark; `tick` moves time on by a second and lets the shard read."""
 
     def __init__(self, *queries, tables=(ORDERS, LINES)):
-        self.log, self.now, self.position, self.pair = MemoryLog(), START, 0, Pair.of(*tables)
+        self.log, self.now, self.position, self.pair = MemoryLog(), START, 0, JoinInput.of(*tables)
         self.shard, self.snapshot, self.deltas = self.born(), None, []
         for statement in (*tables, *queries):
-            send(self.log, statement)
+            StatementClient(self.log).send(statement)
         self.tables = {table.name: Table(table, self.log, "shop", clock=lambda: self.now) for table in tables}
-        self.topics = ["queries", *(topic_of(t.name) for t in tables), f"subscriptions.{self.pair.name}"]
+        self.topics = ["queries", *(changes_topic(t.name) for t in tables), f"subscriptions.{self.pair.name}"]
 
     def born(self):
         return PairShard(self.pair)
@@ -84,7 +85,7 @@ class PairShop:
     def clock(self, *names):
         for table in self.pair.tables:
             if table.name in names:
-                self.log.append(topic_of(table.name), clock_row(table.columns, self.now, 1, "checkpoint"))
+                self.log.append(changes_topic(table.name), clock_row(table.columns, self.now, 1, "checkpoint"))
 
     def flush(self):
         for table in self.tables.values():
@@ -165,11 +166,11 @@ def test_both_clocks_must_have_passed_a_change():
     shop.clock("orders")
     shop.read()
     assert told(shop) == []
-    assert shop.shard.horizon is None
+    assert shop.shard.watermark is None
     shop.tables["lines"].insert(id=7, part="p", c=1.0)
     shop.flush()
     shop.now += SECOND
-    shop.clock("lines")  # the horizon is that of orders: what came to lines since waits
+    shop.clock("lines")  # the watermark is that of orders: what came to lines since waits
     shop.read()
     assert [what[1:4] for what in told(shop)] == [("orders", "1", "+")]
     shop.tables["lines"].insert(id=8, part="p", c=1.0)
@@ -228,9 +229,9 @@ def test_a_table_that_is_dropped_takes_its_rows_along():
     shop.tables["lines"].insert(id=1, part="p", c=1.0)
     shop.tick()
     for statement in ("DROP TABLE orders", "DROP QUERY told", "DROP TABLE orders"):  # the first is refused: in use
-        send(shop.log, parse(statement))
-    send(shop.log, ORDERS)
-    send(shop.log, TOLD)
+        StatementClient(shop.log).send(parse(statement))
+    StatementClient(shop.log).send(ORDERS)
+    StatementClient(shop.log).send(TOLD)
     for _ in range(12):
         shop.tick()
     assert {r["key"]: r["body"] is None for r in shop.rows(f"rows.{PAIR.name}")} == {
@@ -245,4 +246,4 @@ def test_what_cannot_be_used_is_a_dead_letter():
     shop = PairShop(TOLD)
     shop.log.append_packed([("changes.orders", b"nobody can read this"), (f"subscriptions.{PAIR.name}", b"nor this")])
     shop.tick()
-    assert len(shop.rows(f"dead.{PAIR.name}")) == 2
+    assert len(shop.rows(f"dead_letters.{PAIR.name}")) == 2

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.client import Client, send
+from tolerant.client import Client, StatementClient
+from tolerant.client.answer_listener import current_answers
 from tolerant.polling import Poller
-from tolerant.polling.following import learn, reach
+from tolerant.polling.pull_replay import advance_to, replay_pull
 from tolerant.queries import Answer
 from tolerant.spark.kinds import shard_factory
 from tolerant.spark.kinds.polled import PolledShard
@@ -47,7 +48,7 @@ class Exchange:
             self.send(text)
 
     def send(self, text):
-        return send(self.log, parse(text))
+        return StatementClient(self.log).send(parse(text))
 
     def pull(self, item, value, *, kind="value", behind=0.0):
         at = int((self.now - behind + 0.1) * SECOND)
@@ -185,7 +186,7 @@ def test_queries_come_change_and_go():
     assert exchange.answer("each_one", "B").value == 1.0
     exchange.send("DROP QUERY total")
     exchange.tick()
-    assert exchange.answer("total") is None
+    assert current_answers(exchange.log, "total") == []
     assert exchange.shard.poller.items == ["B", "C"]
     exchange.send(TOTAL)
     exchange.tick()
@@ -217,7 +218,7 @@ def test_bad_rows_are_buried_and_lose_nothing():
     exchange.log.append("updates.quotes", pa.record_batch({"x": [1]}))
     exchange.tick()
     assert exchange.answer("total").value == 3.0
-    reasons = [row["reason"] for row in exchange.rows("dead.quotes")]
+    reasons = [row["reason"] for row in exchange.rows("dead_letters.quotes")]
     assert len(reasons) == 5
     assert any("finite" in reason for reason in reasons)
     assert any("ahead of the pipeline's clock" in reason for reason in reasons)
@@ -247,7 +248,7 @@ def test_the_fidelity_delivered_so_far_is_told():
     answer = exchange.answer("total")
     assert 0.8 < answer.delivered <= 1.0
     # The pipeline knows what the poller knows.
-    for _ in reach(poller, exchange.shard.poller.now):
+    for _ in advance_to(poller, exchange.shard.poller.now):
         pass
     assert answer.delivered == pytest.approx(poller.current()[0].fidelity)
     assert exchange.shard.poller.due(exchange.now) == poller.due(exchange.now)
@@ -285,7 +286,7 @@ def test_the_same_log_gives_the_same_answers_however_it_is_cut(steps):
     exchange.tick()
     anew = PolledShard(QUOTES.stream)
     said = anew.take(exchange.log.read(TOPICS))
-    topics = ("answers.total", "answers.each_one", "dead.quotes", "replies")
+    topics = ("answers.total", "answers.each_one", "dead_letters.quotes", "replies")
     for topic in topics:
         once = [row for output in said if output.topic == topic for row in unpack(output.payload).to_pylist()]
         assert once == exchange.rows(topic)
@@ -329,4 +330,4 @@ def statement(text):
 
 def test_learning_needs_a_query_that_refers_to_the_item():
     poller = Poller()
-    assert not learn(poller, Pull("A", 0, 0, "value", 1.0))
+    assert not replay_pull(poller, Pull("A", 0, 0, "value", 1.0))

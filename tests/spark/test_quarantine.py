@@ -18,21 +18,21 @@ from test_table_shard import AREA, CHEAP, Shop
 
 from tolerant.kernels.versions import version
 from tolerant.spark import cache
-from tolerant.spark.careful import Careful, EntryFailed, Suspect, rows_at_fault
+from tolerant.spark.entry_by_entry import Careful, EntryFailed, Suspect, rows_at_fault
+from tolerant.spark.entry_contents import named_rows
 from tolerant.spark.intake import ACK, GONE
 from tolerant.spark.kinds import pair_queries
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.spark.kinds.engine import Engine
-from tolerant.spark.kinds.networked import NetworkShard
+from tolerant.spark.kinds.network import NetworkShard
 from tolerant.spark.kinds.polled import PolledShard
 from tolerant.spark.kinds.shard import RowsShard
-from tolerant.spark.naming import named_rows
 from tolerant.spark.recovery import MOST, Recovery, suspected
 from tolerant.spark.splitter import Split
 from tolerant.sql import parse
 from tolerant.testing.simulation import _function_of_the_log
 from tolerant.transport import Fence, Fenced, MemoryLog
-from tolerant.transport.log import Entry, is_compacted
+from tolerant.transport.log import Entry
 from tolerant.transport.pulls import Pull, pulls_batch
 from tolerant.transport.quarantine import (
     NamedRow,
@@ -46,6 +46,7 @@ from tolerant.transport.quarantine import (
     record,
 )
 from tolerant.transport.rows import clock_batch, pack, updates_batch
+from tolerant.transport.topics import is_compacted
 
 SUM = "CREATE QUERY total AS SELECT SUM(rate) FROM traffic WITHIN 4"
 SHARDED = (
@@ -150,7 +151,7 @@ def has(name, value):
     """Whether rows that an engine applies have this value of this item, other than to confirm a grant."""
 
     def is_poison(engine, rows):
-        names = engine.coordinator.item_names()
+        names = engine.coordinator.membership.item_names
         found = rows[(rows["item"] >= 0) & (rows["value"] == value) & (rows["kind"] != ACK)]
         return any(names[item] == key(name) for item in found["item"])
 
@@ -174,7 +175,7 @@ def test_a_row_that_breaks_the_core_is_dropped_alone(tmp_path, monkeypatch):
     assert [decision.what for decision in rig.shard.decisions] == ["retry", "retry", "quarantine"]
     assert [row.kind for row in skipped.rows] == ["clock"]
     assert [row.key for row in skipped.waiting] == [key("bad")]
-    letters = rig.rows("dead.traffic")
+    letters = rig.rows("dead_letters.traffic")
     assert [row["key"] for row in letters] == ["", key("bad")]
     assert all(row["reason"].startswith("quarantined: entry ") for row in letters)
     rig.tick(15)
@@ -318,7 +319,7 @@ def test_an_entry_that_cannot_even_be_skipped_stops_the_pipeline(tmp_path, monke
 
 
 def test_polled_streams(tmp_path, monkeypatch):
-    broken(monkeypatch, PolledShard, "_learn", lambda shard, pull: pull.value == 13.0)
+    broken(monkeypatch, PolledShard, "_replay_pull", lambda shard, pull: pull.value == 13.0)
     exchange = Exchange(QUOTES_TEXT, TOTAL)
 
     def factory(shard):
@@ -457,7 +458,7 @@ def test_rows_are_named_by_another_process():
 
 CHILD = """
 import os, signal, sys
-from tolerant.spark.careful import Careful
+from tolerant.spark.entry_by_entry import Careful
 from tolerant.transport.log import Entry
 entries = [Entry("updates.s", 0, position, b"") for position in range(1, 5)]
 Careful(sys.argv[1], 4).each(entries, lambda e: os.kill(os.getpid(), signal.SIGSEGV) if e.position == 3 else [])
@@ -482,7 +483,7 @@ def test_an_exception_names_its_entry_in_the_file_and_in_the_text(tmp_path):
     careful = Careful(str(tmp_path / "applying"), 4)
     with pytest.raises(EntryFailed) as failed:
         careful.each([Entry("updates.s", 0, 3, b"")], lambda entry: 1 / 0, lambda number: (WaitingRow("k", "s", 1),))
-    text = f"Traceback (most recent call last):\ntolerant.spark.careful.EntryFailed: {failed.value}"
+    text = f"Traceback (most recent call last):\ntolerant.spark.entry_by_entry.EntryFailed: {failed.value}"
     assert suspected(text, None) == Suspect("updates.s", 3, "ZeroDivisionError: division by zero")
     assert suspected(text, careful.suspect()).waiting == (WaitingRow("k", "s", 1),)
 

@@ -15,6 +15,7 @@ def test_every_master_is_authenticated_encrypted_and_bound(master: str, monkeypa
     found = settings(master)
     for name in ("spark.authenticate", "spark.network.crypto.enabled", "spark.io.encryption.enabled"):
         assert found[name] == "true"
+    assert found["spark.hadoop.fs.permissions.umask-mode"] == "077"
     address = found["spark.driver.bindAddress"]
     assert address == found["spark.driver.host"]
     assert address not in ("", "0.0.0.0")
@@ -32,10 +33,14 @@ def test_the_address_that_is_given_is_bound(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.spark
 def test_a_session_listens_to_itself_alone(tmp_path: Path) -> None:
-    spark = session(mutterings=tmp_path / "workers.log")
+    spark = session(worker_log=tmp_path / "workers.log")
     assert spark.conf.get("spark.authenticate") == "true"
     assert spark.range(10, numPartitions=2).mapInPandas(lambda batches: batches, "id long").count() == 10
     java = [child for child in psutil.Process().children(recursive=True) if "java" in child.name()]
     listening = {c.laddr.ip for child in java for c in child.net_connections() if c.status == psutil.CONN_LISTEN}
     assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
     assert stat.S_IMODE((tmp_path / "workers.log").stat().st_mode) == 0o600
+    # As checkpoints are written, through Hadoop, which sets modes itself.
+    spark.range(3).write.parquet(f"{tmp_path}/folder/written")
+    made = [tmp_path / "folder", *(tmp_path / "folder").rglob("*")]
+    assert {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in made} == {(True, 0o700), (False, 0o600)}

@@ -13,13 +13,13 @@ from test_pair_shard import PairShop
 from test_spread_shards import several
 
 from tolerant.cli.figures import table_figures
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.joins import stabbing_partition
 from tolerant.spark.kinds.pairs import PairShard
-from tolerant.spark.kinds.parts import Part
-from tolerant.spark.kinds.stretches import Stretches
-from tolerant.sql import Catalogue, StatementError, decode, encode, home_of, parse, render
-from tolerant.sql.homes import pair_of, tables_of
+from tolerant.spark.kinds.range_partitioner import RangePartitioner
+from tolerant.spark.kinds.shard_range import Part
+from tolerant.sql import Catalogue, PipelineId, StatementError, decode, encode, parse, render
+from tolerant.sql.pipeline_ids import join_input
 from tolerant.sql.spreads import Ranges, copies, is_by_range, ranges_over
 from tolerant.sql.statements import Stretch
 from tolerant.sql.subscriptions import SubscriptionFile, subscription_row
@@ -40,7 +40,7 @@ class SpreadJoins(JoinShop):
     def __init__(self, names, shards, known=""):
         self.names = names
         queries = [spread(name, shards, known) for name in names]
-        self.spread = pair_of(home_of(queries[0].select), TABLES, queries[0].select)
+        self.spread = join_input(PipelineId.of(queries[0].select), TABLES, queries[0].select)
         PairShop.__init__(self, *queries, tables=TABLES)
         self.topics[-1] = f"subscriptions.{self.spread.name}"
 
@@ -50,7 +50,7 @@ class SpreadJoins(JoinShop):
     def join(self, name, values, kind="SUBSCRIBE"):
         statement = parse(f"{kind} {name}({', '.join(map(str, values))})")
         self.log.append(self.topics[-1], subscription_row(statement, QUERIES[name], TABLES))
-        send(self.log, statement)
+        StatementClient(self.log).send(statement)
 
     def join_all(self):
         for name in self.names:
@@ -178,7 +178,7 @@ def test_rows_are_where_they_are_joined_and_nothing_is_said_twice():
     for _ in range(12):
         shop.tick()
     assert sum(len(side.relation) for shard in shop.shard.shards for side in shard._sides) == 79
-    assert len(shop.rows(f"dead.{shop.spread.name}")) == 1
+    assert len(shop.rows(f"dead_letters.{shop.spread.name}")) == 1
     assert len(shop.rows("replies")) == 7  # two queries, five subscriptions
     found = table_figures(shop.log, shop.spread.name)
     assert found["rows"] == 79
@@ -269,7 +269,7 @@ def test_bands_beyond_the_reach_are_refused_everywhere(tmp_path):
     for batch in subscription_batches("near", {"low": "DOUBLE", "high": "DOUBLE"}, columns):
         shop.log.append(shop.topics[-1], batch)  # by somebody who did not look
     shop.tick()
-    (dead,) = shop.rows(f"dead.{shop.spread.name}")
+    (dead,) = shop.rows(f"dead_letters.{shop.spread.name}")
     assert "beyond the reach" in dead["reason"]
     catalogue = Catalogue([*TABLES])
     wide = parse(f"{render(QUERIES['close']).replace('0.5', '7')} WITH (shards = 2{RANGED})")
@@ -290,7 +290,7 @@ def test_bands_beyond_the_reach_are_refused_everywhere(tmp_path):
 def test_the_plan_that_copies_less_is_taken(shards, known, ranged):
     select = replace(QUERIES["near"].select, shards=shards, stretch=known and Stretch(*map(float, known)))
     assert is_by_range(select) == ranged == (ranges_over(select) is not None)
-    assert home_of(select).endswith(".bands") == (shards > 1 and not ranged)
+    assert str(PipelineId.of(select)).endswith(".bands") == (shards > 1 and not ranged)
     if known and shards > 1:  # the estimate, against rows that lie evenly
         bs = np.linspace(0, 100, 10_001)
         parts = [Part(shard, shards, Ranges(select.left, shards, select.stretch)) for shard in range(shards)]
@@ -302,23 +302,27 @@ def test_the_plan_that_copies_less_is_taken(shards, known, ranged):
 @given(sizes=st.lists(st.integers(1, 40), max_size=8), shards=st.integers(2, 5), seed=st.integers(0, 9))
 def test_every_band_has_one_shard(sizes, shards, seed):
     chance, held = np.random.default_rng(seed), np.zeros(0)
-    parts = [Stretches(Part(shard, shards)) for shard in range(shards)]
+    parts = [RangePartitioner(Part(shard, shards)) for shard in range(shards)]
     for size in sizes:
         lows = np.where(chance.random(size) < 0.1, -np.inf, chance.integers(0, 30, size))
         assert (np.sum([part.place(held, lows) for part in parts], 0) == 1).all()
-        parts = [Stretches(Part(shard, shards), part.state()) for shard, part in enumerate(parts)]
+        parts = [RangePartitioner(Part(shard, shards), part.state()) for shard, part in enumerate(parts)]
         held = np.concatenate([held, lows])
 
 
 def test_queries_with_shards_have_homes_of_their_own():
-    homes = {name: home_of(spread(name, 4).select) for name in QUERIES}
+    homes = {name: str(PipelineId.of(spread(name, 4).select)) for name in QUERIES}
     assert homes["matched"] == homes["turned"] != homes["near"] == homes["close"] == "demand+supply@4.bands"
     assert homes["matched"].startswith("demand+supply@4.")
-    assert tables_of(homes["matched"]) == tables_of(homes["near"]) == ("demand", "supply")
-    assert home_of(spread("near", 1).select) == "demand+supply"
+    assert (
+        PipelineId.parse(homes["matched"]).relations
+        == PipelineId.parse(homes["near"]).relations
+        == ("demand", "supply")
+    )
+    assert str(PipelineId.of(spread("near", 1).select)) == "demand+supply"
     assert parse(render(spread("matched", 4))) == spread("matched", 4)
     ranged = {name: spread(name, 4, RANGED) for name in ("near", "close")}
-    assert home_of(ranged["near"].select) == home_of(ranged["close"].select) not in homes.values()
+    assert str(PipelineId.of(ranged["near"].select)) == str(PipelineId.of(ranged["close"].select)) not in homes.values()
     assert all(parse(render(query)) == decode(encode(query)) == query for query in ranged.values())
 
 

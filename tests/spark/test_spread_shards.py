@@ -5,26 +5,26 @@ import random
 import numpy as np
 import pytest
 from several_shards import SeveralShards
-from test_kept_shard import LINES, ORDERS, GrowingShop, drain, drifting
-from test_looked_up_shard import LOOKED, PARTS, LookupShop, expected, written
-from test_looked_up_shard import ORDERS as OF_ORDERS
+from test_kept_shard import LINES, ORDERS, AppendOnlyShop, drain, drifting
+from test_lookup_join_shard import LOOKED, PARTS, LookupShop, expected, written
+from test_lookup_join_shard import ORDERS as OF_ORDERS
 
-from tolerant.client import Client, kept_share, standing
-from tolerant.spark.kinds.growing import GrowingShard
-from tolerant.spark.kinds.looked_up import fetch_from
-from tolerant.spark.spreading import PairSplit
-from tolerant.sql import StatementError, home_of, parse, render
-from tolerant.sql.homes import pair_of, tables_of
+from tolerant.client import Client, kept_share, load_catalogue
+from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
+from tolerant.spark.kinds.lookup_join import fetch_from
+from tolerant.spark.partitioning import PairSplit
+from tolerant.sql import PipelineId, StatementError, parse, render
+from tolerant.sql.pipeline_ids import join_input
 
 SPREAD = "SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS WITH (shards = {shards})"
 
 
-def several(pair, make=GrowingShard):
+def several(pair, make=AppendOnlyJoinShard):
     """The shards of a pair of tables."""
     return SeveralShards(PairSplit(pair), [make(pair, shard) for shard in range(pair.shards)])
 
 
-class SpreadShop(GrowingShop):
+class SpreadShop(AppendOnlyShop):
     """Two growing tables and the shards of one query."""
 
     def __init__(self, query, tables=(ORDERS, LINES)):
@@ -32,16 +32,16 @@ class SpreadShop(GrowingShop):
         super().__init__(query, tables=tables)
 
     def born(self):
-        return several(pair_of(home_of(self.query.select), self.pair.tables, self.query.select))
+        return several(join_input(PipelineId.of(self.query.select), self.pair.tables, self.query.select))
 
 
 class SpreadLookups(LookupShop):
     """The same for rows that are looked up."""
 
     def born(self):
-        query = standing(self.log).queries["looked"]
-        pair = pair_of(home_of(query.select), self.pair.tables, query.select)
-        return several(pair, lambda pair, shard: GrowingShard(pair, shard, fetch_from(self.log)))
+        query = load_catalogue(self.log).queries["looked"]
+        pair = join_input(PipelineId.of(query.select), self.pair.tables, query.select)
+        return several(pair, lambda pair, shard: AppendOnlyJoinShard(pair, shard, fetch_from(self.log)))
 
 
 def spread(rows, shards):
@@ -61,16 +61,16 @@ def play(shop, orders, lines, seed=0):
 
 def test_a_query_with_shards_has_a_home_of_its_own():
     select = spread(10, 4).select
-    home = home_of(select)
+    home = str(PipelineId.of(select))
     assert home.startswith("lines~orders@4.")
-    assert tables_of(home) == ("lines", "orders")
-    pair = pair_of(home, (ORDERS, LINES), select)
+    assert PipelineId.parse(home).relations == ("lines", "orders")
+    pair = join_input(PipelineId.parse(home), (ORDERS, LINES), select)
     assert (pair.name, pair.shards, pair.on) == (home, 4, ("part", "part"))
-    assert pair == pair_of(home, (LINES, ORDERS))
+    assert pair == join_input(PipelineId.parse(home), (LINES, ORDERS))
     other = parse(
         "CREATE QUERY q AS SELECT * FROM lines JOIN orders ON lines.id = orders.part KEEP 5 ROWS WITH (shards = 4)"
     )
-    assert home_of(other.select) not in (home, "lines~orders")
+    assert str(PipelineId.of(other.select)) not in (home, "lines~orders")
     assert parse(render(other)) == other
 
 
@@ -102,7 +102,7 @@ def test_bad_rows_are_buried_once():
     shop.log.append_packed([("changes.orders", b"rubbish")])
     shop.put(line=3)
     shop.tick()
-    assert [(row["kind"], row["key"]) for row in shop.rows(f"dead.{home_of(shop.query.select)}")] == [
+    assert [(row["kind"], row["key"]) for row in shop.rows(f"dead_letters.{PipelineId.of(shop.query.select)}")] == [
         ("", ""), ("delete", "2")
     ]  # fmt: skip
     assert shop.pairs() == [(2, 5)]

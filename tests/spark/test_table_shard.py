@@ -1,21 +1,27 @@
 """A table's shard against brute force: every change to every subscription it concerns, in any weather."""
 
 import random
+import uuid
 from collections import defaultdict
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.client import Client, send
+from tolerant.client import Client, StatementClient
 from tolerant.edge import Table
+from tolerant.kernels.versions import version
+from tolerant.spark.intake import readable_row
+from tolerant.spark.kinds import shard
+from tolerant.spark.kinds.shard import _dead_change
 from tolerant.spark.kinds.tables import TableShard
-from tolerant.sql import parse
+from tolerant.sql import parse, render
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND
-from tolerant.testing.channel_hearing import ChannelHearing
-from tolerant.transport.changes import clock_row
+from tolerant.testing.channel_listener import ChannelListenerFactory
+from tolerant.transport.changes import clock_row, insert_batch
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import unpack
 
@@ -35,7 +41,7 @@ class Shop:
         self.queries = {query.name: query for query in queries}
         self.shard, self.snapshot, self.deltas = self.born(), None, []
         for statement in (stock, *queries):
-            send(self.log, statement)
+            StatementClient(self.log).send(statement)
         self.table = Table(stock, self.log, "shop", clock=lambda: self.now)
 
     def born(self):
@@ -44,7 +50,7 @@ class Shop:
     def subscribe(self, statement):
         row = subscription_row(statement, self.queries[statement.about], self.stock)
         self.log.append("subscriptions.stock", row)
-        send(self.log, statement)
+        StatementClient(self.log).send(statement)
         return row.column("id")[0].as_py()
 
     def tick(self, cut=None):
@@ -79,7 +85,7 @@ class Shop:
         for row in self.rows("subscriptions.stock"):
             values[row["id"]] = [value for name, value in row.items() if name.startswith("parameter.")]
         entries = self.log.read([f"channels.{query}", f"answers.{query}"])
-        found = ChannelHearing(lambda number, row: inside(query, values[number], row)).read(entries)
+        found = ChannelListenerFactory(lambda number, row: inside(query, values[number], row)).read(entries)
         assert found.faults == []
         return found
 
@@ -138,6 +144,65 @@ def test_who_unsubscribes_hears_nothing_more():
     assert [len(changes) for changes in shop.delivered("area").values()] == [1]
 
 
+def many_bad_rows(size, **columns):
+    """Rows of one entry that are right but for these columns."""
+    values = {"id": pa.array(range(size), pa.int64()), "name": pa.array(["n"] * size)}
+    values |= {"x": pa.array([1.0] * size), "y": pa.array([1] * size, pa.int32())}
+    batch = insert_batch(STOCK.columns, ["id"], values, at=START, source="s", first=version(1, 1), through=START)
+    for name, column in columns.items():
+        place = batch.schema.get_field_index(name)
+        batch = batch.set_column(place, batch.schema.field(place), column)
+    return batch
+
+
+def test_many_bad_rows_give_a_few_dead_letters_and_one_that_counts_the_others(monkeypatch):
+    """Only the rows that get a dead letter of their own are looked at one by one, however many there are."""
+    looked_at = []
+    monkeypatch.setattr(shard, "readable_row", lambda *row: looked_at.append(row) or readable_row(*row))
+    monkeypatch.setattr(shard, "_dead_change", lambda *row: looked_at.append(row) or _dead_change(*row))
+    shop = Shop(AREA)
+    shop.tick()
+    sequence = np.arange(300_000) % 3 - 1  # of three rows two cannot be used
+    shop.log.append("changes.stock", many_bad_rows(300_000, sequence=pa.array(sequence)))
+    shop.log.append("changes.stock", many_bad_rows(1_000, at=pa.array(START + 10**9 + np.arange(1_000) // 2 * 2)))
+    shop.tick()
+    letters = shop.rows("dead_letters.stock")
+    assert len(looked_at) == 200
+    assert [row["reason"] for row in letters[:100]] == ["sequence must be positive"] * 100
+    assert [row["key"] for row in letters[:4]] == ["0", "1", "3", "4"]
+    assert letters[100]["reason"] == "and 199,900 more: sequence must be positive"
+    assert "µs ahead of the pipeline's clock" in letters[101]["reason"]
+    assert letters[-1]["reason"].startswith("and 900 more: at is ")
+    assert letters[-1]["reason"].endswith(", and others")
+    assert len(letters) == 202
+
+
+def test_limits_of_a_table_count_for_its_entries():
+    limits = "max_entry_rows = 10, max_entry_bytes = 3000, max_key_length = 5, max_dead_letters = 3"
+    stock = parse(f"{render(STOCK)} WITH ({limits})")
+    shop = Shop(AREA, stock=stock)
+    shop.tick()
+    shop.log.append("changes.stock", clock_row(stock.columns, shop.now, 1, str(uuid.uuid4())))
+    shop.read()
+    assert shop.rows("dead_letters.stock") == []  # the pipeline's own name is not too long
+    shop.log.append("changes.stock", many_bad_rows(11))
+    shop.read()
+    assert "declares 11 rows" in shop.rows("dead_letters.stock")[-1]["reason"]
+    shop.log.append("changes.stock", many_bad_rows(10, **{"row.name": pa.array(["n" * 1000] * 10)}))
+    shop.read()
+    assert "bytes" in shop.rows("dead_letters.stock")[-1]["reason"]
+    shop.log.append("changes.stock", many_bad_rows(10, key=pa.array(["123456"] * 10)))
+    shop.read()
+    reasons = [row["reason"] for row in shop.rows("dead_letters.stock")][-4:]
+    assert reasons == ["key has more than 5 characters"] * 3 + ["and 7 more: key has more than 5 characters"]
+    # Who feeds the table divides what it sends.
+    shop.table.insert_many([(number, "n", 1.0, 1) for number in range(25)])
+    shop.tick()
+    shop.tick()
+    assert len(shop.rows("rows.stock")) == 25
+    assert max(unpack(entry.payload).num_rows for entry in shop.log.read("changes.stock")[-5:]) == 10
+
+
 def test_what_cannot_be_used_is_a_dead_letter():
     shop = Shop(AREA)
     shop.log.append_packed([("changes.stock", b"nobody can read this"), ("subscriptions.stock", b"nor this")])
@@ -147,7 +212,7 @@ def test_what_cannot_be_used_is_a_dead_letter():
     shop.table.flush()
     shop.now -= 60 * SECOND
     shop.tick()
-    reasons = [row["reason"] for row in shop.rows("dead.stock")]
+    reasons = [row["reason"] for row in shop.rows("dead_letters.stock")]
     assert len(reasons) == 4
     assert "ahead" in reasons[-1]
     assert len(shop.shard.relation) == 0
@@ -331,7 +396,7 @@ def test_a_table_that_is_dropped_and_created_again_is_empty():
     shop.table.insert(id=1, name="a", x=5.0, y=1)
     shop.tick()
     for statement in (parse("DROP QUERY cheap"), parse("DROP TABLE stock"), STOCK, CHEAP):
-        send(shop.log, statement)
+        StatementClient(shop.log).send(statement)
     shop.tick()
     assert len(shop.shard.relation) == 0
     assert list(Client(shop.log).subscribe("cheap").ready()) == []

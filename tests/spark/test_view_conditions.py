@@ -215,9 +215,9 @@ def test_a_condition_that_holds_from_the_start_is_told_at_once(tmp_path):
         shop.put("supply", key, "p", 2)
     shop.put("demand", 0, "p", 1)
     shop.tick()
-    from tolerant.client import send
+    from tolerant.client import StatementClient
 
-    send(shop.log, created("grouped", PLENTY))
+    StatementClient(shop.log).send(created("grouped", PLENTY))
     shop.tick()
     pushes = [push["kind"] for push in shop.pushes("grouped")]
     assert pushes == ["create", "notice"]

@@ -12,21 +12,22 @@ from simulated import SimulatedTime, TimedEngine
 from test_view_pushes import DEMAND, SUPPLY, VIEWS
 from view_duck import recomputed, same_rows
 
-from tolerant.client import Client, send
+from tolerant.client import Client, StatementClient, load_catalogue
 from tolerant.edge import Table
-from tolerant.spark.careful import Careful, EntryFailed
+from tolerant.spark.entry_by_entry import Careful, EntryFailed
 from tolerant.spark.kinds.shard import RowsShard
 from tolerant.spark.recovery import Decision, put_into_quarantine
 from tolerant.spark.views import deltas, live
 from tolerant.spark.views.pipeline import ViewPipeline
 from tolerant.sql import parse
-from tolerant.sql.homes import Views
+from tolerant.sql.pipeline_ids import Views
 from tolerant.streams import SECOND
 from tolerant.transport import Fence
-from tolerant.transport.changes import clock_row, topic_of
+from tolerant.transport.changes import clock_row
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import unpack
-from tolerant.transport.views import REQUESTS, pushes_topic, requests_topic
+from tolerant.transport.topics import changes_topic, pushes_topic, refreshes_topic
+from tolerant.transport.views import REQUESTS, read_view
 
 TABLES = (DEMAND, SUPPLY)
 HOME = Views(TABLES)
@@ -57,7 +58,7 @@ class ViewShop:
         self.log, self.now, self.folder, self.epoch = MemoryLog(), START, folder, 0
         self.costs, self.time = costs, SimulatedTime(START)
         for statement in (*TABLES, *queries):
-            send(self.log, statement)
+            StatementClient(self.log).send(statement)
         self.tables = {table.name: Table(table, self.log, "shop", clock=lambda: self.now) for table in TABLES}
         self.rows = {table.name: {} for table in TABLES}
         self.restart()
@@ -87,7 +88,7 @@ class ViewShop:
             self.tables[table.name].flush()
         self.now += SECOND
         for table in TABLES:
-            self.log.append(topic_of(table.name), clock_row(table.columns, self.now, 1, "checkpoint"))
+            self.log.append(changes_topic(table.name), clock_row(table.columns, self.now, 1, "checkpoint"))
         self.work()
 
     def work(self):
@@ -98,7 +99,7 @@ class ViewShop:
         import pyarrow as pa
 
         rows = [{"view": view, "request": request, "at": self.time.now}]
-        self.log.append(requests_topic(HOME.name), pa.RecordBatch.from_pylist(rows, schema=REQUESTS))
+        self.log.append(refreshes_topic(HOME.name), pa.RecordBatch.from_pylist(rows, schema=REQUESTS))
 
     def refresh(self, view):
         self.tick()
@@ -246,16 +247,16 @@ def test_nothing_is_said_of_a_view_between_refreshes(tmp_path):
 
 def test_a_promise_that_cannot_be_kept_is_refused(tmp_path):
     shop = ViewShop(tmp_path, setups=(0.4, 0.8))
-    sent = send(shop.log, create("grouped", "2 s"))
+    sent = StatementClient(shop.log).send(create("grouped", "2 s"))
     shop.tick()
     (reply,) = [reply for reply in shop.replies() if reply["request"] == sent.request]
     assert not reply["accepted"]
     assert reply["message"] == (
         "REFRESH WITHIN 2 s cannot be kept: a refresh takes 1.22 s as measured (supply 0.40 s, demand 0.80 s, groups"
-        " worked out anew 0.02 s), and whoever asks may have to wait 1.22 s for the one under way; allow 2.72 s at"
+        " computed again 0.02 s), and whoever asks may have to wait 1.22 s for the one under way; allow 2.72 s at"
         " least"
     )
-    assert "grouped" not in __import__("tolerant.client", fromlist=["standing"]).standing(shop.log).queries
+    assert "grouped" not in load_catalogue(shop.log).queries
     shop.restart()
     shop.tick()
     shop.work()
@@ -266,16 +267,16 @@ def test_a_view_is_made_of_rows_that_were_there_and_dropped_without_a_trace(tmp_
     shop.put("supply", 1, "p", 2)
     shop.put("demand", 1, "p", 3)
     shop.tick()
-    sent = send(shop.log, create("grouped"))
+    sent = StatementClient(shop.log).send(create("grouped"))
     shop.tick()
     assert [reply["message"] for reply in shop.replies() if reply["request"] == sent.request] == [
         "query grouped created"
     ]
     shop.check("grouped")
-    send(shop.log, parse("DROP QUERY grouped"))
+    StatementClient(shop.log).send(parse("DROP QUERY grouped"))
     shop.tick()
-    assert Client(shop.log).view("grouped") is None
-    send(shop.log, create("grouped", "6 s"))
+    assert read_view(shop.log, "grouped") == ({}, {})
+    StatementClient(shop.log).send(create("grouped", "6 s"))
     shop.put("supply", 2, "p", 2)
     shop.refresh("grouped")
     shop.check("grouped")
@@ -331,7 +332,7 @@ def test_an_entry_that_breaks_the_tables_is_skipped(tmp_path, monkeypatch):
     shop.put("supply", 4, "p", 4)
     shop.refresh("grouped")
     shop.check("grouped")
-    letters = [row for entry in shop.log.read(f"dead.{HOME.name}") for row in unpack(entry.payload).to_pylist()]
+    letters = [row for entry in shop.log.read(f"dead_letters.{HOME.name}") for row in unpack(entry.payload).to_pylist()]
     assert {row["key"] for row in letters} == {"", "9"}
 
 

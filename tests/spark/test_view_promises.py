@@ -10,17 +10,18 @@ from simulated import SimulatedTime, TimedEngine
 from test_view_pipeline import HOME, START, TABLES
 from view_duck import recomputed, same_rows
 
-from tolerant.client import Client, send, standing
-from tolerant.client.refreshing import view_rows
+from tolerant.client import Client, StatementClient, load_catalogue
+from tolerant.client.view_refresh import view_rows
 from tolerant.edge import Table
 from tolerant.spark.views.pipeline import ViewPipeline
 from tolerant.sql import parse
 from tolerant.streams import SECOND
 from tolerant.transport import Fence
-from tolerant.transport.changes import clock_row, topic_of
+from tolerant.transport.changes import clock_row
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import unpack
-from tolerant.transport.views import REQUESTS, pushes_topic, requests_topic
+from tolerant.transport.topics import changes_topic, pushes_topic, refreshes_topic
+from tolerant.transport.views import REQUESTS
 
 SEVEN = [f"v{number}" for number in range(7)]
 CLOCK = SECOND // 2
@@ -51,16 +52,17 @@ class TimedLog(MemoryLog):
 class Simulation:
     """Views, whoever asks for them, and what they measure: from a request to the commit of its answer."""
 
-    def __init__(self, folder, views, **costs):
+    def __init__(self, folder, views, rows=True, **costs):
         self.time = SimulatedTime(START)
         self.log, self.folder, self.costs, self.epoch = TimedLog(self.time), folder, costs, 0
         for statement in (*TABLES, *(self.created(name, within) for name, within in views.items())):
-            send(self.log, statement)
+            StatementClient(self.log).send(statement)
         self.tables = {table.name: Table(table, self.log, "shop", clock=lambda: self.time.now) for table in TABLES}
         self.rows = {table.name: {} for table in TABLES}
         self.asked = {}
-        self.put("supply", 0)
-        self.put("demand", 0)
+        if rows:
+            self.put("supply", 0)
+            self.put("demand", 0)
         self.clock_row()
         self.restart()
 
@@ -69,12 +71,19 @@ class Simulation:
         return parse(f"CREATE QUERY {name} AS {BOTH} GROUP BY r.product REFRESH WITHIN '{within}'")
 
     def restart(self):
-        self.epoch += 1
+        self.epoch, self.told = self.epoch + 1, []
         self.log.next_epoch("pipeline/views", "x")
         self.engine = TimedEngine(self.time, **self.costs)
         fence = Fence("pipeline/views", self.epoch)
         self.pipeline = ViewPipeline(
-            lambda: self.engine, self.log, HOME, self.folder, "checkpoint", fence, clock=self.time
+            lambda: self.engine,
+            self.log,
+            HOME,
+            self.folder,
+            "checkpoint",
+            fence,
+            clock=self.time,
+            tell=self.told.append,
         )
         self.pipeline.begin()
 
@@ -82,7 +91,7 @@ class Simulation:
         """Time passes in the log, from here on."""
         for table in TABLES:
             self.tables[table.name].flush()
-            self.log.append(topic_of(table.name), clock_row(table.columns, self.time.now, 1, "checkpoint"))
+            self.log.append(changes_topic(table.name), clock_row(table.columns, self.time.now, 1, "checkpoint"))
         self.time.at(self.time.now + CLOCK, self.clock_row)
 
     def put(self, table, key, level=1):
@@ -100,7 +109,7 @@ class Simulation:
     def ask(self, view, request=None):
         request = request or f"{view}/{len(self.asked)}"
         rows = [{"view": view, "request": request, "at": self.time.now}]
-        self.log.append(requests_topic(HOME.name), pa.RecordBatch.from_pylist(rows, schema=REQUESTS))
+        self.log.append(refreshes_topic(HOME.name), pa.RecordBatch.from_pylist(rows, schema=REQUESTS))
         self.asked[request] = self.time.now
         return request
 
@@ -128,7 +137,7 @@ class Simulation:
 
     def counted(self):
         """What the pipeline says they took, by request."""
-        views = standing(self.log).queries
+        views = load_catalogue(self.log).queries
         return {row["request"]: row["took"] for view in views for row in self.pushes(view) if row["request"]}
 
     def status(self, view):
@@ -289,16 +298,17 @@ def test_seven_views_keep_what_they_promise(tmp_path):
 def test_a_view_more_than_can_be_kept_is_refused_with_what_was_measured(tmp_path):
     sim = Simulation(tmp_path, dict.fromkeys(SEVEN[:3], "4500 ms"), setups=(0.35, 0.5))
     sim.run_until_ready()
-    sent = send(sim.log, sim.created("one_more", "4500 ms"))
+    sent = StatementClient(sim.log).send(sim.created("one_more", "4500 ms"))
     sim.run(30)
     reply = sim.reply(sent)
     assert not reply["accepted"]
     assert "REFRESH WITHIN 4.5 s cannot be kept: a refresh takes 0.85 s as measured" in reply["message"]
     assert "and for the refreshes of 3 other views (v0 0.85 of 4.5 s" in reply["message"]
-    assert "one_more" not in standing(sim.log).queries
+    assert "one_more" not in load_catalogue(sim.log).queries
+    assert sim.told[-1] == f"View one_more is REFUSED: {reply['message']}"
     allowed = float(reply["message"].rpartition("allow ")[2].removesuffix(" s at least"))
     assert allowed > 4.5
-    accepted = send(sim.log, sim.created("one_more", f"{allowed + 0.1:.1f} s"))
+    accepted = StatementClient(sim.log).send(sim.created("one_more", f"{allowed + 0.1:.1f} s"))
     sim.run(30)
     assert sim.reply(accepted)["accepted"]
 
@@ -318,11 +328,41 @@ def test_the_first_refresh_is_as_quick_as_any_other(tmp_path):
     assert sim.measured()[again] < 1.3
 
 
+def test_views_of_tables_that_are_still_empty_are_measured_as_if_they_were_not(tmp_path):
+    """As they are when a file of statements is run for the first time."""
+    sim = Simulation(tmp_path, {"v0": "8 s"}, rows=False, setups=(0.35, 0.5), skips_empty=True)
+    sim.run_until_ready()
+    assert sim.told == ["View v0: a refresh takes 0.85 of 8 s"]
+
+
+def test_what_is_measured_is_new_to_the_engine_as_what_is_pushed_will_be(tmp_path):
+    sim = Simulation(tmp_path, {"v0": "8 s"})
+    sim.run_until_ready()
+    sim.ask("v0")
+    sim.run(2)
+    sim.engine.slices.clear()
+    StatementClient(sim.log).send(sim.created("new", "8 s"))
+    sim.run(20)
+    assert "new" in sim.pipeline._live
+    assert len(sim.engine.slices) > 20
+    assert len(set(sim.engine.slices)) == len(sim.engine.slices)
+
+
+def test_the_start_tells_which_views_have_been_timed(tmp_path):
+    sim = Simulation(tmp_path, dict.fromkeys(SEVEN[:2], "8 s"), setups=(0.3, 0.3))
+    for _ in range(2):
+        sim.run_until_ready()
+        first, second = sim.told
+        assert first == "View v0: a refresh takes 0.60 of 8 s; 1 more to time"
+        assert second == "View v1: a refresh takes 0.60 of 8 s"
+        sim.restart()
+
+
 def test_views_are_served_while_another_is_made(tmp_path):
     sim = Simulation(tmp_path, {"v0": "8 s"}, setups=(0.3, 0.3))
     sim.run_until_ready()
     sim.change(25, sim.time.elapsed() + 60)
-    sent = send(sim.log, sim.created("new", "8 s"))
+    sent = StatementClient(sim.log).send(sim.created("new", "8 s"))
     for _ in range(8):
         sim.ask("v0")
         sim.run(1.0)
@@ -341,7 +381,7 @@ def test_a_view_that_was_being_made_is_made_after_a_kill(tmp_path):
     sim.run_until_ready()
     sim.change(25, sim.time.elapsed() + 10)
     sim.run(1)
-    sent = send(sim.log, sim.created("new", "8 s"))
+    sent = StatementClient(sim.log).send(sim.created("new", "8 s"))
     sim.run(1.5)
     sim.ask("v0")  # what comes of it is committed, behind the statement
     sim.run(1.0)
@@ -358,9 +398,9 @@ def test_a_view_that_was_being_made_is_made_after_a_kill(tmp_path):
 def test_a_view_that_is_dropped_while_it_is_made_leaves_nothing(tmp_path):
     sim = Simulation(tmp_path, {"v0": "8 s"}, setups=(0.3, 0.3))
     sim.run_until_ready()
-    made = send(sim.log, sim.created("new", "8 s"))
+    made = StatementClient(sim.log).send(sim.created("new", "8 s"))
     sim.run(1.5)
-    dropped = send(sim.log, parse("DROP QUERY new"))
+    dropped = StatementClient(sim.log).send(parse("DROP QUERY new"))
     sim.run(20)
     assert sim.reply(made)["accepted"]
     assert sim.reply(dropped)["accepted"]
@@ -392,6 +432,6 @@ def test_a_clock_that_is_ahead_does_not_hide_that_a_request_waited(tmp_path):
     sim.change(25, sim.time.elapsed() + 5)
     sim.run(1)
     rows = [{"view": "v0", "request": "ahead", "at": sim.time.now + 3600 * SECOND}]
-    sim.log.append(requests_topic(HOME.name), pa.RecordBatch.from_pylist(rows, schema=REQUESTS))
+    sim.log.append(refreshes_topic(HOME.name), pa.RecordBatch.from_pylist(rows, schema=REQUESTS))
     sim.run(5)
     assert sim.counted()["ahead"] == pytest.approx(1.0, abs=0.05)

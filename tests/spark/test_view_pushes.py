@@ -15,7 +15,7 @@ from tolerant.spark.views import deltas
 from tolerant.spark.views.deltas import DeltaLog
 from tolerant.spark.views.maintained import Maintained
 from tolerant.sql import parse
-from tolerant.sql.viewing import plan_of
+from tolerant.sql.view_select import plan_of
 
 SUPPLY = parse("CREATE TABLE supply (id BIGINT, product STRING, a INT, price DOUBLE) KEY (id)")
 DEMAND = parse("CREATE TABLE demand (id BIGINT, product STRING, c DOUBLE) KEY (id)")

@@ -4,7 +4,7 @@ import duckdb
 import pyarrow as pa
 
 from tolerant.spark.views.deltas import VERSION, Slice, signed_schema
-from tolerant.sql.viewing import WEIGHT
+from tolerant.sql.view_select import WEIGHT
 from tolerant.transport.changes import ARROW
 
 

@@ -32,7 +32,7 @@ from tolerant.sql.statements import (
     Stretch,
 )
 from tolerant.sql.types import TYPES
-from tolerant.streams import POLICIES, Column, Stream, StreamOptions
+from tolerant.streams import POLICIES, Column, Stream, StreamOptions, TableOptions
 
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 """No example is judged by the time it takes."""
@@ -154,7 +154,8 @@ def streams(draw):
 @st.composite
 def tables(draw):
     columns, key = draw(definitions(numeric_value=False))
-    return CreateTable(draw(RELATIONS), columns, key, draw(st.none() | TEXT))
+    options = draw(st.builds(TableOptions, *[st.integers(1, 2**53)] * 4) | st.just(TableOptions()))
+    return CreateTable(draw(RELATIONS), columns, key, draw(st.none() | TEXT), options)
 
 
 SUBSCRIPTIONS = st.sampled_from([Subscribe, Unsubscribe]).flatmap(

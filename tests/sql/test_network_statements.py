@@ -2,7 +2,7 @@
 
 import pytest
 
-from tolerant.client import missing, send, standing
+from tolerant.client import StatementClient, load_catalogue
 from tolerant.sql import Catalogue, StatementError, decode, encode, parse, with_network
 from tolerant.sql.networks import network_of
 from tolerant.transport.memory import MemoryLog
@@ -33,14 +33,14 @@ def test_the_network_travels_with_the_statement(folder):
 
 def test_another_network_is_a_conflict(folder):
     log = MemoryLog()
-    (statement,) = missing(log, [parse(PRICES)], folder)
-    send(log, statement)
-    assert missing(log, [parse(PRICES)], folder) == []
+    (statement,) = StatementClient(log).missing([parse(PRICES)], folder)
+    StatementClient(log).send(statement)
+    assert StatementClient(log).missing([parse(PRICES)], folder) == []
     (folder / "network.toml").write_text("# the same, said otherwise\n" + NETWORK.replace("S1 = 1,", "S1 = 1.0,"))
-    assert missing(log, [parse(PRICES)], folder) == []
+    assert StatementClient(log).missing([parse(PRICES)], folder) == []
     (folder / "network.toml").write_text(NETWORK.replace("0.5", "0.4"))
     with pytest.raises(StatementError, match="with another network"):
-        missing(log, [parse(PRICES)], folder)
+        StatementClient(log).missing([parse(PRICES)], folder)
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_another_network_is_a_conflict(folder):
 def test_files_that_cannot_be_used(folder, content, told):
     (folder / "network.toml").write_text(content)
     with pytest.raises(StatementError, match=told):
-        missing(MemoryLog(), [parse(PRICES)], folder)
+        StatementClient(MemoryLog()).missing([parse(PRICES)], folder)
 
 
 def test_no_file_and_items_that_are_no_keys(folder):
     with pytest.raises(StatementError, match=r"there is no file other\.toml"):
-        missing(MemoryLog(), [parse(PRICES.replace("network", "other"))], folder)
+        StatementClient(MemoryLog()).missing([parse(PRICES.replace("network", "other"))], folder)
     with pytest.raises(StatementError, match="item 'S1' is no key of prices"):
-        missing(MemoryLog(), [parse(PRICES.replace("item STRING", "item BIGINT"))], folder)
+        StatementClient(MemoryLog()).missing([parse(PRICES.replace("item STRING", "item BIGINT"))], folder)
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_no_file_and_items_that_are_no_keys(folder):
 )
 def test_queries_that_no_plan_can_answer(folder, query, told):
     log = MemoryLog()
-    for statement in missing(log, [parse(PRICES)], folder):
-        send(log, statement)
+    for statement in StatementClient(log).missing([parse(PRICES)], folder):
+        StatementClient(log).send(statement)
     with pytest.raises(StatementError) as refused:
-        parse(f"CREATE QUERY q AS {query}", standing(log))
+        parse(f"CREATE QUERY q AS {query}", load_catalogue(log))
     assert told in refused.value.reason
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tolerant.sql import StatementError, parse
+from tolerant.sql import Catalogue, StatementError, parse
 from tolerant.sql.render import render
 
 STREAM = "CREATE STREAM q (k STRING, v DOUBLE) KEY (k) FROM '{}'{}"
@@ -24,6 +24,26 @@ def test_a_password_in_the_address_is_refused_and_not_repeated(uri):
     assert refused.value.line == 1
     if "[" not in uri:
         assert "credentials = 'env:NAME'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STREAM.format("HTTP://bob:hunter2@h/{k}", ""),
+        STREAM.format("ftp://bob:hun/hunter2@h@host/{k}", ""),
+        STREAM.format("bob:hunter2@h", ""),
+        "CREATE TABLE t (k STRING) KEY (k) FROM 's3://bob:hunter2@bucket/t'",
+    ],
+)
+def test_an_address_that_cannot_be_read_from_is_shown_without_user_and_password(text):
+    with pytest.raises(StatementError, match="cannot be read from") as refused:
+        parse(text, Catalogue())
+    outcome = Catalogue().apply(parse(text))
+    assert "cannot be read from" in outcome.message
+    shown = f"{refused.value}{refused.value.found}{outcome.message}"
+    assert "hunter2" not in shown
+    assert "bob" not in shown
+    assert "…@" in shown
 
 
 @pytest.mark.parametrize("value", ["'hunter2'", "'bob:hunter2'", "'env:'", "'env:A B'", "'env:7'", "7"])

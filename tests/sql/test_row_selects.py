@@ -252,3 +252,10 @@ def test_the_statement_is_read_with_its_place():
     with pytest.raises(StatementError) as error:
         parse("\n SELECT id,\n  y FROM stock", CATALOGUE)
     assert (error.value.line, error.value.column) == (3, 3)
+
+
+@pytest.mark.parametrize("part", ["::INT", " IS NULL", "[0]", " + 1", " BETWEEN 1 AND 2"])
+def test_whatever_is_nested_too_deeply_is_refused_as_such(part):
+    table = parse("CREATE TABLE deep (a INT) KEY (a)")
+    with pytest.raises(StatementError):
+        read_select("SELECT a" + part * 1000 + " FROM deep", table)

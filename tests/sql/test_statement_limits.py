@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import sqlglot
 
 from tolerant.sql import (
     Catalogue,
@@ -17,7 +18,8 @@ from tolerant.sql import (
     parse,
     render,
 )
-from tolerant.sql.naming import named_items
+from tolerant.sql.named_items import named_items
+from tolerant.sql.view_select import plan_of
 from tolerant.streams import Column
 
 DEFINITIONS = [
@@ -200,6 +202,19 @@ def test_logs_have_so_many_queries_and_relations(monkeypatch, catalogue):
 def test_relations_have_so_many_columns():
     columns = tuple(Column(f"c{i}", "INT") for i in range(limits.MOST_COLUMNS + 1))
     assert "at most 1,000 columns" in Catalogue().apply(CreateTable("t", columns, ("c0",))).message
+
+
+def test_nothing_of_a_statement_reaches_the_log_of_the_process(caplog):
+    """sqlglot logs the text of what it does not know; others who use sqlglot keep its messages."""
+    hostile = "WITH x AS (EXPLAIN \x1b[2J) SELECT a FROM x"
+    with pytest.raises(StatementError):
+        parse(f"CREATE QUERY v AS {hostile} REFRESH WITHIN '1 s'")
+    with pytest.raises(StatementError):
+        plan_of(hostile, ())
+    assert caplog.text == ""
+    with pytest.raises(sqlglot.ParseError):
+        sqlglot.parse(hostile, dialect="spark")
+    assert "EXPLAIN" in caplog.text
 
 
 def test_what_a_sender_is_told_is_short(catalogue):

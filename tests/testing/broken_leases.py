@@ -6,12 +6,12 @@ import numpy as np
 
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.testing import Faults
-from tolerant.testing.bold import BoldShard, BoldSource
+from tolerant.testing.adversarial import AdversarialShard, AdversarialSource
 
 OFTEN = Faults(source_crash=0.05)
 
 
-class ExtrapolatesBeyondThrough(BoldShard):
+class ExtrapolatesBeyondThrough(AdversarialShard):
     """Predicted centres move on, whether or not their source is known to live."""
 
     weather = OFTEN
@@ -33,7 +33,7 @@ class ShrinksTheDead(BoundedShard):
         self._engine._prove = lambda items: items[:0]
 
 
-class TakesEveryRowForAnyStart(BoldShard):
+class TakesEveryRowForAnyStart(AdversarialShard):
     """A restart vouches for the time before it."""
 
     weather = OFTEN
@@ -51,7 +51,7 @@ class TakesEveryRowForAnyStart(BoldShard):
         sources.count = all_starts
 
 
-class HoldsWhereItWas(BoldShard):
+class HoldsWhereItWas(AdversarialShard):
     """Centres stop where their source was last known to live: of one that is alive but not heard, that is wrong."""
 
     weather = Faults(slow_append=0.1)
@@ -62,18 +62,18 @@ class HoldsWhereItWas(BoldShard):
         coordinator = self._engine.coordinator
 
         def stop(items, lived):
-            state, tick = coordinator._book.items, lived // coordinator._length
-            late = (tick < coordinator.tick) & (state.slope[items] != 0.0) & (state.since[items] <= tick)
+            state, tick = coordinator.membership.items, lived // coordinator.emitter.length
+            late = (tick < coordinator.emitter.tick) & (state.slope[items] != 0.0) & (state.since[items] <= tick)
             some, reached = items[late], tick[late]
             state.level[some] += state.slope[some] * (reached - state.since[some])
             state.slope[some], state.since[some] = 0.0, reached
-            coordinator._book.queries.dirty[coordinator._book.alive()] = True
+            coordinator.membership.queries.dirty[coordinator.membership.alive()] = True
             return some
 
-        coordinator.prove = stop
+        coordinator.evidence.record_liveness = stop
 
 
-class SaysNothingWhenItsFiltersMove(BoldSource):
+class SaysNothingWhenItsFiltersMove(AdversarialSource):
     """A source beats once in a third of its lease, whatever its filters do meanwhile: nothing settles."""
 
     weather = Faults()

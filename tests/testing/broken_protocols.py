@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from reference_shard import ReferenceShard
 
-from tolerant.edge.core import SourceCore
+from tolerant.edge.source_core import SourceCore
 from tolerant.kernels.versions import epoch_of, version
 from tolerant.testing import Faults
 
@@ -83,7 +83,7 @@ class DropsLateRows(ReferenceShard):
 
 
 class AppliesRowsAsTheyCome(ReferenceShard):
-    """Rows do not wait for their time: the horizon's answer has what happens after it."""
+    """Rows do not wait for their time: the watermark's answer has what happens after it."""
 
     def read(self, payload):
         super().read(payload)
@@ -157,7 +157,7 @@ class TakesWhateverComesLast(SourceCore):
     weather = Faults(late_grant=0.4, statement=0.8)
 
     def grant(self, grants, now):
-        seen = self._newest
+        seen = self._grants.newest
         renumbered = []
         for grant in grants:
             newest = max(grant.version, seen[grant.item].version if grant.item in seen else 0)
@@ -170,6 +170,6 @@ class AcknowledgesWithoutRecentring(SourceCore):
 
     def _enforce(self, grants, at):
         handles = np.array(list(grants), np.int64)
-        centres = self._bank.centre[handles].copy()
+        centres = self._filters.centre[handles].copy()
         super()._enforce(grants, at)
-        self._bank.centre[handles] = centres
+        self._filters.centre[handles] = centres

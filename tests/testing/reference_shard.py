@@ -1,5 +1,5 @@
-"""The slow twin of `BoundedShard`: dictionaries, one row at a time, nothing clever. `specs/0-pipeline.md` §3 and §4,
-read out loud.
+"""The slow twin of `BoundedShard`: dictionaries, one row at a time, nothing clever. `docs/design/pipeline.md` §3 and
+§4, read out loud.
 
 It shares no code with the shard but the width function and the statements, so the simulator's audit can be held
 against two implementations. It answers once a clock row, and its policy is plain: over budget, everybody falls to the
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tolerant.kernels.decay import boundaries_passed, decayed
+from tolerant.kernels.decay import decayed, periods_passed
 from tolerant.kernels.versions import epoch_of, version
 from tolerant.spark.hosting import Output, Replayed
 from tolerant.sql import AggregateSelect, Catalogue, decode, matches
@@ -51,7 +51,7 @@ class Item:
 def width_of(grant: Grant, passed: int, period: int) -> float:
     if grant.width == math.inf:
         return math.inf
-    return decayed(grant.width, grant.shrink, max(0, passed - boundaries_passed(grant.since, period)))
+    return decayed(grant.width, grant.shrink, max(0, passed - periods_passed(grant.since, period)))
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class ReferenceShard(Replayed):
         self.foreign_epoch = 0
         self.issued = 0
         self.clock: int | None = None
-        self.horizon: int | None = None
+        self.watermark: int | None = None
         self.passed = 0
         self.catalogue = Catalogue()
         self.arrived: list[dict] = []
@@ -97,13 +97,13 @@ class ReferenceShard(Replayed):
 
     def believed(self, key: str) -> tuple[float, float]:
         item = self.items[key]
-        passed = boundaries_passed(self.horizon, self.period) if self.horizon is not None else 0
+        passed = periods_passed(self.watermark, self.period) if self.watermark is not None else 0
         return item.value, self.believed_width(item, passed)
 
     def believed_width(self, item: Item, passed: int) -> float:
         """A source that has died shrinks nothing."""
         lived = self.lived.get((item.source, epoch_of(item.sequence)), 0)
-        return item.believed(min(passed, boundaries_passed(lived, self.period)), self.period)
+        return item.believed(min(passed, periods_passed(lived, self.period)), self.period)
 
     def ends(self, key: str) -> tuple[float, float]:
         value, width = self.believed(key)
@@ -148,7 +148,7 @@ class ReferenceShard(Replayed):
     def arrive(self, row: dict) -> None:
         start = row["source"], epoch_of(row["sequence"])
         self.lived[start] = max(self.lived.get(start, 0), row["through"])
-        if self.horizon is not None and row["at"] <= self.horizon:
+        if self.watermark is not None and row["at"] <= self.watermark:
             self.apply_late(row)
         else:
             self.arrived.append(row)
@@ -157,7 +157,7 @@ class ReferenceShard(Replayed):
         self.apply_row(row)
 
     def is_usable(self, row: dict) -> bool:
-        if row["kind"] == "beat":
+        if row["kind"] == "heartbeat":
             return True
         return self.is_key(row["key"]) and row["kind"] in KEYED and math.isfinite(row["value"])
 
@@ -199,22 +199,22 @@ class ReferenceShard(Replayed):
         self.arrived = []
         first = self.clock is None
         self.clock = at if first else max(self.clock, at)
-        self.horizon = self.clock - self.stream.options.latency
+        self.watermark = self.clock - self.stream.options.latency
         if first:
-            self.passed = boundaries_passed(self.horizon, self.period)
+            self.passed = periods_passed(self.watermark, self.period)
         self.advance()
 
     def advance(self) -> None:
-        due = [row for row in self.waiting if row["at"] <= self.horizon]
-        self.waiting = [row for row in self.waiting if row["at"] > self.horizon]
+        due = [row for row in self.waiting if row["at"] <= self.watermark]
+        self.waiting = [row for row in self.waiting if row["at"] > self.watermark]
         for row in sorted(due, key=lambda row: (row["at"], row["key"], row["sequence"])):
             self.boundaries(row["at"])
             self.apply_row(row)
-        self.boundaries(self.horizon)
+        self.boundaries(self.watermark)
         self.publish()
 
     def boundaries(self, at: int) -> None:
-        while self.passed < boundaries_passed(at, self.period):
+        while self.passed < periods_passed(at, self.period):
             self.passed += 1
             self.allot()
 
@@ -222,7 +222,7 @@ class ReferenceShard(Replayed):
         source, sequence, key = row["source"], row["sequence"], row["key"]
         self.heard[source] = max(self.heard.get(source, row["at"]), row["at"])
         self.epochs[source] = max(self.epochs.get(source, 0), epoch_of(sequence))
-        if row["kind"] == "beat":
+        if row["kind"] == "heartbeat":
             return
         item = self.items.get(key)
         if sequence <= (item.sequence if item else self.gone.get(key, 0)):
@@ -330,11 +330,11 @@ class ReferenceShard(Replayed):
             answer = self.answer(select, members)
             if self.last.get((name, group)) != answer:
                 self.last[name, group] = answer
-                self.answers.append((name, group, self.horizon, *answer))
+                self.answers.append((name, group, self.watermark, *answer))
         self.last = {key: answer for key, answer in self.last.items() if key in spoken}
 
     def answer(self, select: AggregateSelect, members: dict[str, Item]) -> tuple:
-        passed = boundaries_passed(self.horizon, self.period)
+        passed = periods_passed(self.watermark, self.period)
         widths = [self.believed_width(item, passed) for item in members.values()]
         stale = any(self.is_stale(item) for item in members.values())
         values = [item.value for item in members.values()]
@@ -356,6 +356,6 @@ class ReferenceShard(Replayed):
 
     def is_stale(self, item: Item) -> bool:
         heard = self.heard.get(item.source)
-        if heard is None or self.horizon - heard > self.stream.options.lease:
+        if heard is None or self.watermark - heard > self.stream.options.lease:
             return True
         return epoch_of(item.sequence) < self.epochs[item.source]

@@ -4,7 +4,7 @@ import pytest
 from tolerant.testing import FailingLog
 from tolerant.transport import LogError, MemoryLog
 
-BATCH = pa.record_batch({"kind": ["beat"]})
+BATCH = pa.record_batch({"kind": ["heartbeat"]})
 
 
 def test_it_fails_on_cue_and_passes_everything_else_on():

@@ -5,9 +5,9 @@ import inspect
 import broken_leases
 import pytest
 
-from tolerant.edge.core import SourceCore
+from tolerant.edge.source_core import SourceCore
 from tolerant.testing import simulate_faults
-from tolerant.testing.bold import BoldShard, BoldSource
+from tolerant.testing.adversarial import AdversarialShard, AdversarialSource
 from tolerant.testing.simulation import _POLICIES
 from tolerant.testing.truth import ItemTruth
 
@@ -25,8 +25,8 @@ def simulate(seed, mistake):
     bold = mistake.policy == "predictive"
     return simulate_faults(
         seed,
-        shard_factory=BoldShard if of_source else mistake,
-        source_factory=mistake if of_source else BoldSource if bold else SourceCore,
+        shard_factory=AdversarialShard if of_source else mistake,
+        source_factory=mistake if of_source else AdversarialSource if bold else SourceCore,
         faults=mistake.weather,
     )
 

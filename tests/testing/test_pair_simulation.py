@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tolerant.client.results import ResultListener
+from tolerant.client.result_listener import ResultListener
 from tolerant.relations import Relation
-from tolerant.relations.waiting import Waiting, no_changes
+from tolerant.relations.waiting import PendingChanges, no_changes
 from tolerant.spark.kinds import joins
 from tolerant.testing.pairs import simulate_pair
 
@@ -32,12 +32,12 @@ def takes_everything_as_new(self, changes):
 
 
 def hears_everything(self, entry, found):
-    self.waiting.append((found.what, self.position))
+    self.waiting.append((found.content, self.position))
     return True
 
 
-def waits_for_nobody(self, horizon):
-    self.horizon = horizon
+def waits_for_nobody(self, watermark):
+    self.watermark = watermark
     due, self._waiting = self._waiting, no_changes(self._columns)
     return due
 
@@ -53,9 +53,9 @@ def takes_each_step_for_a_transaction(whole, size):
 @pytest.mark.parametrize(
     ("owner", "name", "mistake"),
     [
-        (Relation, "unheard", takes_everything_as_new),
+        (Relation, "unapplied", takes_everything_as_new),
         (ResultListener, "offer", hears_everything),
-        (Waiting, "release", waits_for_nobody),
+        (PendingChanges, "release", waits_for_nobody),
         (joins, "in_parts", takes_each_step_for_a_transaction),
     ],
 )

@@ -31,7 +31,7 @@ def test_it_plays_its_steps_and_lets_the_clock_pass_behind_them(log):
     assert rows(log) == [
         ("hello", 1.0, 5.0, 1),
         ("clock", 1.0, 0.0, 0),
-        ("beat", 2.0, 0.0, 1),
+        ("heartbeat", 2.0, 0.0, 1),
         ("update", 2.000001, 6.0, 1),
         ("clock", 2.0, 0.0, 0),
         ("gone", 2.000002, 6.0, 1),
@@ -42,7 +42,7 @@ def test_it_plays_its_steps_and_lets_the_clock_pass_behind_them(log):
 def test_what_happens_while_it_is_dead_is_said_when_it_is_back(log):
     script = [Set(SECOND, "a", 5.0), Crash(2 * SECOND), Set(3 * SECOND, "a", 9.0), Restart(4 * SECOND)]
     ScriptedSource("load", log, script, clock=False).play()
-    assert rows(log) == [("hello", 1.0, 5.0, 1), ("beat", 2.0, 0.0, 1), ("hello", 4.0, 9.0, 2)]
+    assert rows(log) == [("hello", 1.0, 5.0, 1), ("heartbeat", 2.0, 0.0, 1), ("hello", 4.0, 9.0, 2)]
 
 
 def test_it_can_be_played_in_parts(log):
@@ -50,7 +50,7 @@ def test_it_can_be_played_in_parts(log):
     source.play(until=int(1.5 * SECOND))
     assert [kind for kind, *_ in rows(log)] == ["hello"]
     source.play()
-    assert [kind for kind, *_ in rows(log)] == ["hello", "beat", "beat", "update"]
+    assert [kind for kind, *_ in rows(log)] == ["hello", "heartbeat", "heartbeat", "update"]
 
 
 def test_steps_must_be_in_order(log):

@@ -5,7 +5,7 @@ import broken_protocols
 import pytest
 from reference_shard import ReferenceShard
 
-from tolerant.edge.core import SourceCore
+from tolerant.edge.source_core import SourceCore
 from tolerant.testing import Faults, simulate_faults
 from tolerant.testing.truth import Timeline
 
@@ -61,8 +61,8 @@ def test_without_faults_nothing_is_late_and_most_answers_are_settled():
 
 
 def test_faults_are_chances():
-    with pytest.raises(ValueError, match="rival must be in"):
-        Faults(rival=1.5)
+    with pytest.raises(ValueError, match="second_pipeline must be in"):
+        Faults(second_pipeline=1.5)
 
 
 def test_a_timeline_is_overwritten_from_a_moment_on():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tolerant.client.feeds import Listener
-from tolerant.client.notices import Extreme, Total
-from tolerant.notifications import RangeMin, Subscriptions
+from tolerant.client.range_answer_listener import ExtremeAnswer, TotalAnswer
+from tolerant.notifications import RangeMin, RangeSubscriptions
 from tolerant.relations import Relation
-from tolerant.relations.waiting import Waiting, no_changes
+from tolerant.relations.waiting import PendingChanges, no_changes
 from tolerant.spark.kinds.channel_table import ChannelTable
 from tolerant.testing.tables import simulate_table
 
@@ -33,8 +33,8 @@ def hears_everything(self, found):
     return True
 
 
-def waits_for_nobody(self, horizon):
-    self.horizon = horizon
+def waits_for_nobody(self, watermark):
+    self.watermark = watermark
     due, self._waiting = self._waiting, no_changes(self._columns)
     return due
 
@@ -67,12 +67,12 @@ def never_lets_go(self, channels):
 @pytest.mark.parametrize(
     ("owner", "name", "mistake"),
     [
-        (Relation, "unheard", takes_everything_as_new),
+        (Relation, "unapplied", takes_everything_as_new),
         (Listener, "is_news", hears_everything),
-        (Waiting, "release", waits_for_nobody),
-        (Extreme, "take", hears_no_exposed_row),
-        (Total, "take_back", takes_nothing_back),
-        (Subscriptions, "any_many", thinks_that_nobody_listens),
+        (PendingChanges, "release", waits_for_nobody),
+        (ExtremeAnswer, "apply", hears_no_exposed_row),
+        (TotalAnswer, "revert", takes_nothing_back),
+        (RangeSubscriptions, "any_many", thinks_that_nobody_listens),
         (RangeMin, "apply", says_the_net_of_a_batch),
         (ChannelTable, "route", forgets_the_last_region),
         (ChannelTable, "leave", never_lets_go),

@@ -7,12 +7,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tolerant.transport import Damaged, LogError, SqliteLog, rows
+from tolerant.transport import Damaged, LogError, SqliteLog, files, rows, stored
 from tolerant.transport.common import compacted_batch
-from tolerant.transport.log import EPOCHS, is_compacted
+from tolerant.transport.files import wal_of
+from tolerant.transport.topics import EPOCHS, is_compacted
+from tolerant.transport.wal import checksums
 
 Values = dict[str, object]
 
@@ -26,14 +31,14 @@ def fill(path: Path) -> None:
         log.append("updates.s", pa.record_batch({"value": [chance.random() for _ in range(chance.choice([3, 900]))]}))
         log.append("queries", pa.record_batch({"text": [f"statement {step}"]})) if step % 9 == 0 else None
         answers = rows.pack(pa.record_batch({"value": [float(step)]}))
-        log.append_once("checkpoint", step, [(f"answers.q{step % 12}", answers), ("dead.s", answers)])
+        log.append_once("checkpoint", step, [(f"answers.q{step % 12}", answers), ("dead_letters.s", answers)])
         grants = [(f"item-{chance.randrange(90)}", step, f"{chance.random()}".encode()) for _ in range(8)]
         log.append("grants.s", compacted_batch({row[0]: row for row in grants}.values()))
         log.next_epoch(f"source/s/{step % 25}", "owner")
     log.append("grants.s", compacted_batch([("item-3", 100, None)]))
     log.pass_position("checkpoint", 200)
     log.trim("updates.s", before=2_000, limit=10)
-    log.trim("dead.s", before=2_000, limit=5)
+    log.trim("dead_letters.s", before=2_000, limit=5)
     log.close()
 
 
@@ -43,7 +48,7 @@ def values(path: Path) -> Values:
     try:
         topics = log.topics()
         found: Values = {"end": log.end(), "topics": topics, "id": log.id}
-        found["trimmed"] = log.trimmed(["updates.s", "dead.s"])
+        found["trimmed"] = log.trimmed(["updates.s", "dead_letters.s"])
         for topic in topics:
             entries = log.read(topic)
             found[topic] = entries
@@ -113,6 +118,76 @@ def test_flipped_bits_never_give_other_values(sound: tuple[Path, Values], tmp_pa
 @pytest.mark.timeout(1800)
 def test_many_flipped_bits_never_give_other_values(sound: tuple[Path, Values], tmp_path: Path) -> None:
     check_flips(sound, tmp_path, seed=time.time_ns(), most=5_000, seconds=1500.0)
+
+
+def test_records_that_an_index_lost_are_noticed(path: Path) -> None:
+    """Search in a page goes astray where one of its cells is damaged: rows are passed over, and none is other."""
+    connection = sqlite3.connect(path)
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'compacted_by_change'").fetchone()
+    plan = connection.execute(f"EXPLAIN QUERY PLAN {stored._BY_KEY}", ("epochs",)).fetchall()
+    connection.close()
+    assert "PRIMARY KEY" in plan[0][3]
+    content, expected = path.read_bytes(), values(path)
+    found: list[str] = []
+    for bit in range(8 * 4096 * (page - 1), 8 * 4096 * page, 211):
+        path.write_bytes(content)
+        flip(path, bit)
+        try:
+            assert values(path) == expected, f"bit {bit} gives other values, and no error"
+        except LogError as error:
+            found.append(str(error))
+    assert any("are missing" in message for message in found)
+
+
+def test_a_flipped_bit_in_the_write_ahead_log_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite itself would drop all that stands behind it, accepted as it was."""
+    monkeypatch.setattr(files, "_PAUSE", 0.0)
+    log = SqliteLog(tmp_path / "log.db", create=True)
+    wal, chance = wal_of(log.path), random.Random(5)
+    for step in range(20):
+        accepted = wal.stat().st_size
+        log.append("updates.s", pa.record_batch({"value": [float(step)] * chance.choice([3, 900])}))
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    anywhere, header = [chance.randrange(8 * accepted) for _ in range(60)], range(0, 8 * 32, 5)
+    for number, bit in enumerate((None, *anywhere, *header)):
+        copy = copies / f"{number}.db"
+        shutil.copy(log.path, copy)
+        shutil.copy(wal, wal_of(copy))
+        if bit is None:
+            assert SqliteLog(copy).read("updates.s") == log.read("updates.s")
+            continue
+        flip(wal_of(copy), bit)
+        for _ in range(2):  # nothing is dropped by looking at it
+            with pytest.raises(Damaged, match="rows that were accepted"):
+                SqliteLog(copy)
+    log.close()
+
+
+def test_a_transaction_that_was_cut_off_is_not_damage(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log.db", create=True)
+    for step in range(5):
+        whole = wal_of(log.path).stat().st_size
+        log.append("updates.s", pa.record_batch({"value": [float(step)] * 2_000}))
+    data, expected = wal_of(log.path).read_bytes(), log.read("updates.s")[:-1]
+    for number, size in enumerate(range(whole, len(data), 3_000)):
+        copy = tmp_path / f"{number}.db"
+        shutil.copy(log.path, copy)
+        wal_of(copy).write_bytes(data[:size] + bytes(len(data) - size) * (number % 2))
+        assert SqliteLog(copy).read("updates.s") == expected
+    log.close()
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_checksums_of_the_write_ahead_log_are_sqlites(seed: int, pairs: int) -> None:
+    chance = np.random.default_rng(seed)
+    before, words = (chance.integers(0, 2**32, (3, count), np.uint32) for count in (2, 2 * pairs))
+    for row, (s, t) in enumerate(checksums(before, words).tolist()):
+        first, second = before[row].tolist()
+        for x, y in words[row].reshape(-1, 2).tolist():
+            first = (first + second + x) % 2**32
+            second = (second + first + y) % 2**32
+        assert (s, t) == (first, second)
 
 
 # -- what is said ----------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ import pytest
 from tolerant.kernels.versions import version
 from tolerant.transport import MemoryLog
 from tolerant.transport.heartbeats import INTERVAL, LEASE, Heartbeat, Outage, heartbeat_batch, latest_heartbeat, outage
-from tolerant.transport.log import HEARTBEATS
 from tolerant.transport.rows import compacted
+from tolerant.transport.topics import HEARTBEATS
 
 NOW = 1_700_000_000_000_000
 
@@ -49,7 +49,7 @@ def test_a_process_that_was_taken_over_cannot_overwrite_its_successor():
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"at": "x"}', b"\xff", b"[" * 100_000])
-def test_a_heartbeat_that_cannot_be_read_is_none(body):
+def test_a_heartbeat_that_cannot_be_read_is_no_sign_of_life(body):
     log = MemoryLog()
     log.append(HEARTBEATS, compacted([("traffic", 1, body)]))
-    assert latest_heartbeat(log, "traffic") is None
+    assert latest_heartbeat(log, "traffic") == Heartbeat("traffic", 0)

@@ -7,7 +7,7 @@ import pytest
 
 from tolerant.transport import Fence, Fenced, LogError, PipelineLog, Record, is_compacted, rows
 from tolerant.transport.common import compacted_batch
-from tolerant.transport.log import EPOCHS, POSITIONS, SEVERAL
+from tolerant.transport.topics import EPOCHS, POSITIONS, SEVERAL
 
 
 def batch(*values: int) -> pa.RecordBatch:

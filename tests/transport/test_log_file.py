@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from tolerant.transport import Log, LogError, Replaced, SqliteLog, open_log, rows
+from tolerant.transport.schema import VERSION
 
 BATCH = pa.record_batch({"value": [1]})
 HOLDER = """
@@ -80,7 +81,7 @@ def test_a_log_of_an_older_version(path: Path) -> None:
     other = sqlite3.connect(path)
     other.execute("PRAGMA user_version = 1")
     other.close()
-    with pytest.raises(LogError, match=r"older version of Tolerant \(format 1, this one reads 2\)"):
+    with pytest.raises(LogError, match=rf"older version of Tolerant \(format 1, this one reads {VERSION}\)"):
         SqliteLog(path)
 
 

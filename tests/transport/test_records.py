@@ -8,22 +8,26 @@ import numpy as np
 import pytest
 
 from tolerant.cli.figures import stream_figures, table_figures
-from tolerant.client import Client, send, standing
-from tolerant.client.answers import current_answers
-from tolerant.client.deliveries import table_rows
-from tolerant.client.statements import subscribed
+from tolerant.client import Client, StatementClient, load_catalogue
+from tolerant.client.answer_listener import current_answers
+from tolerant.client.missing_replies import why_no_reply
+from tolerant.client.row_listener import table_rows
+from tolerant.client.row_select import select_rows
 from tolerant.edge import Source, Table
-from tolerant.edge.aggregating.inflow import read_heard
-from tolerant.edge.core import SourceCore
+from tolerant.edge.aggregators.inflow import read_received_rows
 from tolerant.edge.definition import find_stream
-from tolerant.edge.post import SourcePost
+from tolerant.edge.source_core import SourceCore
+from tolerant.edge.source_transport import SourceTransport
 from tolerant.queries import Answer
+from tolerant.spark.occupancy import live_owner
 from tolerant.sql import parse
 from tolerant.streams import SECOND
-from tolerant.transport.common import abandoned, passed_by_all, registration
-from tolerant.transport.forms import Sums, forms_body, forms_key, read_forms
+from tolerant.transport.common import abandoned, passed_by_all, registration, wall_clock
+from tolerant.transport.heartbeats import Heartbeat, heartbeat_batch
+from tolerant.transport.log import Fence, LogError
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.plans import Wanted, plan_body, plan_key, read_announcements
+from tolerant.transport.quarantine import NamedRow, Quarantined, bodies, quarantined, record
 from tolerant.transport.records import BadRecord, records
 from tolerant.transport.rows import (
     GRANT_BODY,
@@ -37,7 +41,9 @@ from tolerant.transport.rows import (
     unpack,
     updates_batch,
 )
-from tolerant.transport.views import HEADER, read_view, view_topic
+from tolerant.transport.sums import Sums, read_sums, sums_body, sums_key
+from tolerant.transport.topics import EPOCHS, HEARTBEATS, POSITIONS, current_topic
+from tolerant.transport.views import HEADER, read_view
 
 STREAM = parse("CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host)")
 JUNK = (b"", b"\x00", b"null", b"[]", b'{"a":', b"\xff\xfe", b"[" * 100_000, b'{"query":1}', b"7", b'[["x"]]')
@@ -51,14 +57,14 @@ def junk(*good):
 
 def test_grants_that_cannot_be_read_do_not_end_a_source():
     log = MemoryLog()
-    send(log, STREAM)
+    StatementClient(log).send(STREAM)
     stream = find_stream(log, "traffic")
     core = SourceCore("edge", 1, stream.options)
-    post = SourcePost(core, log, stream, threading.Condition(), lambda: 10 * SECOND)
+    post = SourceTransport(core, log, stream, threading.Condition(), lambda: 10 * SECOND)
     core.offer(core.register(["a"]), np.array([1.0]), SECOND)
     good = grants_batch([Grant("a", 4.0, 0.0, SECOND, 1, False)]).to_pylist()[0]
     log.append("grants.traffic", junk((good["key"], 5, good["body"])))
-    log.append("forms.traffic", junk((forms_key("edge", 0), 1, b'[{"keys": 1}]'), ("x", 2, None)))
+    log.append("sums.traffic", junk((sums_key("edge", 0), 1, b'[{"keys": 1}]'), ("x", 2, None)))
     with pytest.warns(UserWarning, match="left out"):
         assert post.exchange()
     assert core.filter_of("a").width == 4.0
@@ -80,13 +86,13 @@ def test_a_grant_with_numbers_that_cannot_be_is_left_out(field, value):
 
 def test_sums_that_make_no_sense_are_left_out():
     good = Sums(("\x1f0/1",), ("a", "b"), ((0, 1),), ((1.0, 2.0),), (3.0,), (None, 1.0), False)
-    key = forms_key("edge", 0)
-    assert read_forms(compacted([(key, 1, forms_body([good]))]), "edge")[0].sets == (good,)
+    key = sums_key("edge", 0)
+    assert read_sums(compacted([(key, 1, sums_body([good]))]), "edge")[0].sets == (good,)
     wrong = {"shares": ["x"], "parts": [[0.5, 1]], "weights": [[None, 1]], "items": [1, 2], "alone": 5}
     for name, value in [*wrong.items(), ("parts", [[0, 7]])]:
         body = json.dumps([{**vars(good), name: value}]).encode()
         with pytest.warns(BadRecord):
-            assert read_forms(compacted([(key, 1, body)]), "edge") == []
+            assert read_sums(compacted([(key, 1, body)]), "edge") == []
 
 
 def test_plans_that_cannot_be_read_do_not_end_an_aggregator():
@@ -100,16 +106,16 @@ def test_plans_that_cannot_be_read_do_not_end_an_aggregator():
     with pytest.warns(BadRecord):
         found = read_announcements(pack(junk(good, *bad)))
     assert [one.query for one in found if one.wanted] == ["q"]
-    assert read_heard(b"nothing", "") == []
+    assert read_received_rows(b"nothing", "") == []
     rows = updates_batch(kind="update", keys=["a"] * 3, at=[1, 2**63 - 1, 2], source="s", sequence=[1, 1, -5],
                          through=1, value=[1.0, 1.0, np.nan])  # fmt: skip
-    assert [row.at for row in read_heard(pack(rows), "")] == [1]
+    assert [row.at for row in read_received_rows(pack(rows), "")] == [1]
 
 
 def test_answers_that_cannot_be_read_do_not_end_a_client():
     log = MemoryLog()
-    send(log, STREAM)
-    send(log, parse("CREATE QUERY q AS SELECT SUM(rate) FROM traffic WITHIN 1"))
+    StatementClient(log).send(STREAM)
+    StatementClient(log).send(parse("CREATE QUERY q AS SELECT SUM(rate) FROM traffic WITHIN 1"))
     answer = Answer("q", 5, 1.0, 2.0, 3.0)
     row = {"query": "q", "group": "", "at": 5, "low": 1.0, "value": 2.0, "high": 3.0}
     log.append("current.q", junk(("", 5, current_body({**row, "stale": False, "settling": False}))))
@@ -145,6 +151,63 @@ def test_a_registration_that_cannot_be_read_holds_nothing_back():
         assert abandoned(positions, lambda name: "one" if name == "pipeline/traffic" else None) == []
 
 
+def test_quarantine_that_cannot_be_read_skips_nothing():
+    log = MemoryLog()
+    skipped = Quarantined("updates.traffic", 7, "why", 1, (NamedRow("update", "a", "edge", 3),), None, b"x")
+    record(log, "traffic", skipped, Fence("pipeline/traffic", log.next_epoch("pipeline/traffic")))
+    good = log.latest("quarantine.traffic", "7").body
+    wrong = (
+        *JUNK,
+        good,  # of another position
+        good.replace(b'"a"', b"1"),
+        good.replace(b'"a"', b'"\\ud800"'),
+        good.replace(b"3]", b"36893488147419103232]"),
+        good.replace(b'"update",', b""),
+        good.replace(b'"78"', b'"7"'),
+    )
+    keys = [(str(100 + place), 1, body) for place, body in enumerate(wrong)]
+    log.append("quarantine.traffic", compacted([*keys, ("x", 1, good), ("9" * 5000, 1, good), ("-7", 1, good)]))
+    with pytest.warns(BadRecord):
+        assert list(bodies(log, "traffic")) == [7]
+    with pytest.warns(BadRecord):
+        assert quarantined(log, "traffic") == [skipped]
+
+
+@pytest.mark.parametrize("epoch", [0, -5, 2**23, 2**63 - 1])
+def test_an_epoch_that_no_row_can_carry_is_refused(log, epoch):
+    with pytest.raises(ValueError, match="is not a number from 1 to 8,388,607"):
+        log.append(EPOCHS, compacted([("source/traffic/edge", epoch, b"")]))
+    assert log.next_epoch("source/traffic/edge") == 1
+
+
+def test_the_last_epoch_is_said_to_be_the_last(log):
+    log.append(EPOCHS, compacted([("source/traffic/edge", 2**23 - 1, b"")]))
+    with pytest.raises(LogError, match="start under another name"):
+        log.next_epoch("source/traffic/edge")
+
+
+def test_an_owner_that_is_no_text_is_nobody(log):
+    log.append(EPOCHS, compacted([("pipeline/traffic", 5, b"\xff\xfe")]))
+    log.register("checkpoint", "traffic", ["updates.traffic"])
+    log.trim(POSITIONS, 2**62)
+    assert log.latest(POSITIONS, "checkpoint") is None
+    log.append(HEARTBEATS, heartbeat_batch([(Heartbeat("traffic", wall_clock()), 1)]))
+    assert live_owner(log, "traffic", set()) is None
+
+
+@pytest.mark.parametrize("body", [*JUNK, b'{"watermark":"x"}', b'{"watermark":null}'])
+@pytest.mark.filterwarnings("ignore::tolerant.transport.records.BadRecord")
+def test_a_select_goes_without_a_status_that_cannot_be_read(body):
+    log = MemoryLog()
+    StatementClient(log).send(parse("CREATE TABLE stock (id BIGINT, x DOUBLE) KEY (id)"))
+    StatementClient(log).send(parse("CREATE QUERY area(low) AS SELECT * FROM stock WHERE x BETWEEN low AND 5"))
+    with Table("stock", log, "shop", clock=lambda: SECOND) as shop:
+        shop.insert(id=1, x=1.0)
+    log.append("status.stock", compacted([("summary/0", 1, body)]))
+    assert select_rows(log, "SELECT id FROM stock").rows == ({"id": 1},)
+    assert "no pipeline has run on this log yet" in why_no_reply(log, log.end(), 1.0)
+
+
 def test_rows_of_tables_and_views_that_cannot_be_read_are_left_out():
     log = MemoryLog()
     table = parse("CREATE TABLE stock (id BIGINT, x DOUBLE) KEY (id)")
@@ -152,7 +215,7 @@ def test_rows_of_tables_and_views_that_cannot_be_read_are_left_out():
     with pytest.warns(BadRecord):
         rows, step = table_rows(log, table)
     assert (rows, step) == ([{"id": 1, "x": 2.5}], 4)
-    log.append(view_topic("v"), junk((HEADER, 1, b'{"step": 1}'), ('["a"]', 1, b"[[1]]")))
+    log.append(current_topic("v"), junk((HEADER, 1, b'{"step": 1}'), ('["a"]', 1, b"[[1]]")))
     with pytest.warns(BadRecord):
         header, rows = read_view(log, "v")
     assert header == {"step": 1}
@@ -169,19 +232,21 @@ def test_statements_that_are_none_stop_neither_sources_nor_clients():
     log.append("queries", pa.record_batch({"body": [1, 2]}))
     log.append("queries", pa.record_batch({"other": [1, 2]}))
     log.append_packed([("queries", b"nothing")])
-    send(log, STREAM)
-    assert list(standing(log).streams) == ["traffic"]
-    assert subscribed(log) == set()
+    StatementClient(log).send(STREAM)
+    assert list(load_catalogue(log).streams) == ["traffic"]
+    assert StatementClient(log).subscribed() == set()
     with Source("traffic", log, "edge", clock=lambda: SECOND) as source:
         source.set("a", 1.0)
-    send(log, parse("CREATE TABLE stock (id BIGINT, x DOUBLE) KEY (id)"))
+    StatementClient(log).send(parse("CREATE TABLE stock (id BIGINT, x DOUBLE) KEY (id)"))
     with Table("stock", log, "shop", clock=lambda: SECOND) as shop:
         shop.insert(id=1, x=1.0)
 
 
 def test_a_source_sends_no_entry_with_more_rows_than_it_may_have():
     log = MemoryLog()
-    send(log, parse("CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host) WITH (max_entry_rows = 10)"))
+    StatementClient(log).send(
+        parse("CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host) WITH (max_entry_rows = 10)")
+    )
     with Source("traffic", log, "edge", clock=lambda: SECOND) as source:
         source.set_many([f"h{n}" for n in range(25)], np.arange(25.0))
     sizes = [len(unpack(entry.payload)) for entry in log.read("updates.traffic")]

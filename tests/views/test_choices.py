@@ -1,4 +1,4 @@
-"""Lead, recomputing, averages, forecasts: what goes beyond the seed (§5)."""
+"""Lead, recomputing, averages, forecasts: what goes beyond [DISS] (§5)."""
 
 import math
 
@@ -10,10 +10,10 @@ from views_strategies import concave, linears, problems
 from views_twin import minimal_sets as plain_sets
 
 from tolerant.views import Linear, audit, schedule
-from tolerant.views.curves import Curves
-from tolerant.views.floors import cheapest_batches, floor_of, floors_of
-from tolerant.views.problem import posed, tables_of
-from tolerant.views.sets import comes_first, minimal_sets
+from tolerant.views.cost_curves import Curves
+from tolerant.views.cost_floors import cheapest_batches, floor_of, floors_of
+from tolerant.views.schedule_problem import posed, tables_of
+from tolerant.views.table_sets import comes_first, minimal_sets
 
 METHODS = ["naive", "online", "per-tick", "estimated", "forecast", "optimal"]
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tolerant.views import Linear, Measured, schedule
-from tolerant.views.closure import DENSE, Closure
-from tolerant.views.curves import Curves, cost_of
+from tolerant.views.cost_curves import Curves, cost_of
 from tolerant.views.measured import isotonic
+from tolerant.views.subadditive_closure import DENSE, Closure
 
 
 def closed(values):
@@ -50,7 +50,7 @@ def test_what_was_glanced_at_is_looked_at_again():
     closure = Closure(lambda rows: math.ceil(rows / 7), "cost")
     closure.cover(200)
     for _ in range(300):
-        closure.glance()
+        closure.sample()
     assert closure.dense < 1000 < closure.top
     closure.cover(1000)
     assert closure.dense >= 1000

@@ -89,7 +89,7 @@ def step_by_step(costs, arrivals, limit, score):
     return actions, spent
 
 
-def peace(costs, state, rates, bound, chosen, farthest=3000):
+def ticks_until_broken(costs, state, rates, bound, chosen, farthest=3000):
     """The predicted ticks until the limit breaks again, one by one; `farthest` stands for the 100,000 of the spec."""
     left = [0 if i in chosen else k for i, k in enumerate(state)]
     for ticks in range(1, farthest):
@@ -102,10 +102,10 @@ def peace(costs, state, rates, bound, chosen, farthest=3000):
 def history(costs, state, rates, tick, spent, bound, chosen):
     """The seed's H."""
     price = sum(costs[i](state[i]) for i in chosen)
-    return ((spent + price) / (tick + peace(costs, state, rates, bound, chosen)), price, chosen)
+    return ((spent + price) / (tick + ticks_until_broken(costs, state, rates, bound, chosen)), price, chosen)
 
 
 def per_tick(costs, state, rates, tick, spent, bound, chosen):
-    """Cost for each tick of peace."""
+    """Cost for each tick until the limit breaks again."""
     price = sum(costs[i](state[i]) for i in chosen)
-    return (price / peace(costs, state, rates, bound, chosen), price, chosen)
+    return (price / ticks_until_broken(costs, state, rates, bound, chosen), price, chosen)

@@ -11,7 +11,7 @@ import typer
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.text import Screen, shown
-from tolerant.client import standing
+from tolerant.client import load_catalogue
 from tolerant.transport import Fenced, Log, Replaced
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def aggregate(
     seconds: ForSeconds = None,
 ) -> None:
     """Hold the items of an aggregator within its bounds and answer the parts that plans ask of it. Ctrl-C ends."""
-    from tolerant.edge.aggregating import Aggregator
-    from tolerant.edge.carrier import SourceError
+    from tolerant.edge.aggregators import Aggregator
+    from tolerant.edge.background_sender import SourceError
 
     network = _network(file)
     if name not in network.bounds:
@@ -68,7 +68,7 @@ def _only(log: Log, network: Network, file: Path) -> str:
     """The one stream that has this network."""
     from tolerant.sql.networks import network_of
 
-    streams = {name: one for name, one in standing(log).streams.items() if one.networked}
+    streams = {name: one for name, one in load_catalogue(log).streams.items() if one.networked}
     same = sorted(name for name, one in streams.items() if network_of(one) == network)
     why = f"no stream in the log has a network; CREATE STREAM … FROM '{file.name}' makes one"
     if same:

@@ -15,11 +15,12 @@ from tolerant.cli.moments import moment
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown, visible
-from tolerant.client import standing
-from tolerant.sql import home_of
+from tolerant.client import load_catalogue
+from tolerant.sql import PipelineId
 from tolerant.sql.refusals import no_such
 from tolerant.transport import Log, rows
 from tolerant.transport.records import skipping
+from tolerant.transport.topics import dead_letters_topic
 
 COLUMNS = ("at", "source", "kind", "key", "value", "reason")
 _VALUES = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\d.,e+-]*""")
@@ -45,13 +46,13 @@ def dead(
 ) -> None:
     """Show the rows that could not be used: a line per reason, with a count and an example."""
     with_log = existing_log(log)
-    catalogue = standing(with_log)
+    catalogue = load_catalogue(with_log)
     relations = {
         *catalogue.streams,
         *catalogue.tables,
-        *(home_of(query.select) for query in catalogue.queries.values()),
+        *(str(PipelineId.of(query.select)) for query in catalogue.queries.values()),
     }
-    if stream not in relations and f"dead.{stream}" not in with_log.topics():
+    if stream not in relations and dead_letters_topic(stream) not in with_log.topics():
         raise CommandError(no_such("stream or table", stream, relations))
     letters = dead_letters(with_log, stream)
     if as_json:
@@ -68,7 +69,7 @@ def dead(
 def dead_letters(log: Log, stream: str) -> list[dict[str, Any]]:
     """The dead letters of a stream that the log still has, oldest first."""
     letters: list[dict[str, Any]] = []
-    for entry in log.read(f"dead.{stream}"):
+    for entry in log.read(dead_letters_topic(stream)):
         with skipping("an entry of dead letters"):
             letters += rows.unpack(entry.payload).to_pylist()
     return letters

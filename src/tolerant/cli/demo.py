@@ -17,8 +17,8 @@ from tolerant.cli.text import Screen, shown
 from tolerant.transport.files import make_private_folder
 
 if TYPE_CHECKING:
-    from tolerant.demo.performance import Outcome
     from tolerant.demo.pipeline import DemoPipeline
+    from tolerant.demo.run import Outcome
     from tolerant.demo.traffic import Shape
 
 
@@ -60,7 +60,7 @@ def demo(
 
 
 def _perform(folder: Path, shape: Shape, pipeline: DemoPipeline, console: Screen, transient: bool) -> Outcome:
-    from tolerant.demo.performance import perform
+    from tolerant.demo.run import perform
     from tolerant.demo.view import live
 
     # From the start of the process: what the imports take is part of the wait.

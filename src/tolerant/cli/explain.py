@@ -20,8 +20,8 @@ from tolerant.cli.figures import StreamFigures, rate_of, stream_figures
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown
-from tolerant.client import standing
-from tolerant.filters.view import FACTORS
+from tolerant.client import load_catalogue
+from tolerant.filters.status_view import FACTORS
 from tolerant.sql import AggregateSelect, Catalogue
 from tolerant.sql.membership import Keys, members
 from tolerant.sql.refusals import no_such
@@ -114,7 +114,7 @@ def explain(
 
 def explained(log: Log, name: str) -> Explanation | PolledExplanation | NetworkExplanation:
     """The explanation of a query, from what its pipeline last said about itself."""
-    stream, select = _find(standing(log), name)
+    stream, select = _find(load_catalogue(log), name)
     if stream.networked:
         return explain_network(log, name)
     figures = stream_figures(log, stream.name)

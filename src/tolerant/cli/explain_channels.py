@@ -11,10 +11,11 @@ from rich.table import Table
 
 from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown, visible
-from tolerant.client import standing
+from tolerant.client import load_catalogue
 from tolerant.sql.statements import RangeSelect
 from tolerant.transport import Log
 from tolerant.transport.records import read_json
+from tolerant.transport.topics import status_topic
 
 SHOWN = 15
 """Channels in the table: those with most members. JSON has more."""
@@ -22,12 +23,12 @@ SHOWN = 15
 
 def explain_channels(log: Log, name: str, as_json: bool, picture: Path | None) -> bool:
     """Explain the query's channels, if it has any; whether it does."""
-    query = standing(log).queries.get(name)
+    query = load_catalogue(log).queries.get(name)
     if query is None or not isinstance(query.select, RangeSelect):
         if query is not None and picture is not None:
             raise CommandError(f"there is no picture of query {name}: it has no channels")
         return False
-    found = log.latest(f"status.{query.select.relation}", f"channels/{name}/0")
+    found = log.latest(status_topic(query.select.relation), f"channels/{name}/0")
     if found is None:
         raise CommandError(f"no pipeline has said anything about query {name} yet; is `tolerant run` running?")
     told = read_json(found.body, f"what is known of the channels of {name}")
@@ -48,7 +49,7 @@ def _show(name: str, told: dict[str, Any], console: Screen) -> None:
     prices = told["prices"]
     title = f"{shown(name)}: channel {prices['channel']:g}, transfer {prices['transfer']:g}, waste {prices['waste']:g}"
     columns = shown(" × ".join(told["columns"]))
-    table = Table("channel", "members", f"region ({columns})", "rows a period", "in vain", "saves", title=title)
+    table = Table("channel", "members", f"region ({columns})", "rows per period", "wasted", "saves", title=title)
     for one in [one for one in told["largest"] if one["members"] > 1][:SHOWN]:
         table.add_row(
             str(one["channel"]) if one["channels"] == 1 else f"{one['channels']} pieces",
@@ -66,7 +67,7 @@ def _show(name: str, told: dict[str, Any], console: Screen) -> None:
     )
     console.print(
         f"A period brings {told['rows_sent']:,.1f} rows on channels instead of {told['rows_apart']:,.1f} to each "
-        f"subscriber apart; subscribers get {told['rows_in_vain']:,.1f} in vain."
+        f"subscriber apart; subscribers get {told['rows_in_vain']:,.1f} for nothing."
     )
     apart, cost = told["cost_apart"], told["cost"]
     share = f", {100 * (apart - cost) / apart:.1f} %" if apart else ""
@@ -74,7 +75,7 @@ def _show(name: str, told: dict[str, Any], console: Screen) -> None:
     bill = told["bill"]
     console.print(
         f"Of that {bill['channels']:,.1f} are for channels, {bill['transfer']:,.1f} for rows sent, "
-        f"{bill['waste']:,.1f} for rows in vain."
+        f"{bill['waste']:,.1f} for wasted rows."
     )
     if told["lower_bound"] is not None:
         console.print(f"No grouping can cost less than {told['lower_bound']:,.1f}.")

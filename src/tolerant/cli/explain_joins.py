@@ -10,8 +10,8 @@ import typer
 from tolerant.cli.figures import table_figures
 from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown
-from tolerant.client import kept_share, standing
-from tolerant.sql import CreateQuery, StatementError, home_of, parse
+from tolerant.client import kept_share, load_catalogue
+from tolerant.sql import CreateQuery, PipelineId, StatementError, parse
 from tolerant.sql.lookups import lookup_table
 from tolerant.sql.spreads import copies, is_by_range
 from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, KeepJoinSelect
@@ -66,7 +66,7 @@ def explain_planned(text: str, as_json: bool) -> bool:
 
 def explain_join(log: Log, name: str, as_json: bool) -> bool:
     """Explain the query, if it is a join; whether it is."""
-    catalogue = standing(log)
+    catalogue = load_catalogue(log)
     query = catalogue.queries.get(name)
     if query is None or not isinstance(query.select, JOINS):
         return False
@@ -110,7 +110,7 @@ def standing_join(log: Log, query: CreateQuery, looked_up: str | None = None) ->
     select = query.select
     assert isinstance(select, JOINS)
     tables = (select.left, select.right)
-    figures = table_figures(log, home_of(select))
+    figures = table_figures(log, str(PipelineId.of(select)))
     if not isinstance(select, KeepJoinSelect):
         kept = None if figures is None else figures["rows"]
         return JoinExplanation(query.name, tables, True, None, tables, kept, spread=spread_of(select))

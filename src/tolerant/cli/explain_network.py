@@ -9,7 +9,7 @@ from tolerant.cli.text import Screen
 from tolerant.transport import Log
 
 if TYPE_CHECKING:
-    from tolerant.cli.planned import Planned
+    from tolerant.cli.plan_tables import Planned
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class NetworkExplanation:
 
 def explain_network(log: Log, name: str) -> NetworkExplanation:
     """The explanation of a query, from what its pipeline last said about it."""
-    from tolerant.cli.planned import planned
+    from tolerant.cli.plan_tables import planned
 
     stream, groups = planned(log, name)
     return NetworkExplanation(name, stream.name, tuple(groups))

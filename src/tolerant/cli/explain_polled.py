@@ -99,7 +99,7 @@ def show_polled(found: PolledExplanation) -> None:
     delivered = "not known yet" if found.delivered is None else f"{found.delivered:.4f} so far"
     title = f"{shown(found.query)}: WITHIN {found.within:g} FIDELITY {found.fidelity:g}, {delivered}"
     table = Table(
-        "item", "group", "weight", "pulls/s", "value", "age", "change a tick", "burden", "trouble", title=title
+        "item", "group", "weight", "pulls/s", "value", "age", "change per tick", "burden", "trouble", title=title
     )
     for one in found.items[:SHOWN]:
         table.add_row(

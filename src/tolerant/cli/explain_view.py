@@ -8,11 +8,12 @@ from rich.table import Table
 
 from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown
-from tolerant.client import standing
-from tolerant.sql import Catalogue, home_of
+from tolerant.client import load_catalogue
+from tolerant.sql import Catalogue, PipelineId
 from tolerant.sql.statements import ViewSelect
 from tolerant.transport import Log
 from tolerant.transport.records import read_json
+from tolerant.transport.topics import status_topic
 
 Figures = dict[str, Any]
 """What the pipeline said of a view; see `spark.views.pipeline`."""
@@ -24,10 +25,10 @@ def explain_view(log: Log, name: str) -> Figures | None:
     Raises:
         CommandError: nothing has been said of it yet.
     """
-    query = standing(log).queries.get(name)
+    query = load_catalogue(log).queries.get(name)
     if query is None or not isinstance(query.select, ViewSelect):
         return None
-    found = view_figures(log, home_of(query.select), name)
+    found = view_figures(log, str(PipelineId.of(query.select)), name)
     if found is None:
         raise CommandError(f"no pipeline has said anything about the view {name} yet; is `tolerant run` running?")
     return found
@@ -35,7 +36,7 @@ def explain_view(log: Log, name: str) -> Figures | None:
 
 def view_figures(log: Log, home: str, name: str) -> Figures | None:
     """What the pipeline `home` last said of a view."""
-    found = log.latest(f"status.{home}", f"view/{name}")
+    found = log.latest(status_topic(home), f"view/{name}")
     if found is None:
         return None
     figures: Figures | None = read_json(found.body, f"what is known of the view {name}")
@@ -45,7 +46,7 @@ def view_figures(log: Log, home: str, name: str) -> Figures | None:
 def views_of(catalogue: Catalogue, home: str) -> list[str]:
     """The views that the pipeline `home` keeps."""
     views = {name: query.select for name, query in catalogue.queries.items() if isinstance(query.select, ViewSelect)}
-    return sorted(name for name, select in views.items() if home_of(select) == home)
+    return sorted(name for name, select in views.items() if str(PipelineId.of(select)) == home)
 
 
 def view_line(figures: Figures) -> str:

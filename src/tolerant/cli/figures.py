@@ -12,20 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tolerant.client import standing
-from tolerant.filters.view import FACTORS
+from tolerant.client import load_catalogue
+from tolerant.filters.status_view import FACTORS
 from tolerant.sql import AggregateSelect
 from tolerant.sql.durations import duration_text
-from tolerant.sql.homes import is_growing, is_of_views, shards_of
 from tolerant.sql.membership import Keys, members
-from tolerant.sql.naming import named_items
-from tolerant.streams import SECOND
+from tolerant.sql.named_items import named_items
+from tolerant.sql.pipeline_ids import PipelineId
+from tolerant.streams import SECOND, Stream
 from tolerant.transport import Log, rows
 from tolerant.transport.records import read_json, records_of, skipping
+from tolerant.transport.topics import TopicKind, status_topic
 
 MESSAGES = {
-    "updates": "update", "grants": "grants", "acks": "ack", "hellos": "hello", "heartbeats": "beat", "removals": "gone",
-    "sum_offers": "forms", "sum_requests": "wish",
+    "updates": "update", "grants": "grants", "acks": "ack", "hellos": "hello", "heartbeats": "heartbeat",
+    "removals": "gone",
+    "sum_offers": "forms", "sum_requests": "form_request",
 }  # fmt: skip
 """The kinds of rows on the wire that count as messages, and what the summaries call them."""
 
@@ -102,9 +104,9 @@ class StreamFigures:
         return dict(sorted(sources.items(), key=lambda source: -source[1][0]))
 
     @property
-    def horizon(self) -> int | None:
+    def watermark(self) -> int | None:
         """The event time that every shard has reached, microseconds."""
-        return min((s["horizon"] for s in self.summaries if s["horizon"] is not None), default=None)
+        return min((s["watermark"] for s in self.summaries if s["watermark"] is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class Messages:
 def stream_figures(log: Log, stream: str) -> StreamFigures | None:
     """What the pipeline of this stream last said about itself; None: nothing yet."""
     bodies: dict[str, bytes] = {}
-    for key, _, body in records_of(log, f"status.{stream}"):
+    for key, _, body in records_of(log, status_topic(stream)):
         if body is not None:
             bodies[key] = body
     with skipping(f"the status of {stream}"):
@@ -171,8 +173,9 @@ def table_figures(log: Log, table: str) -> dict[str, Any] | None:
     """What the pipeline of this table, pair or views last said about itself; None: nothing yet. What several shards of
     a pair count apart is added up; one with `KEEP` speaks for all.
     """
-    spread = not is_of_views(table) and not is_growing(table)
-    said = [log.latest(f"status.{table}", f"summary/{k}") for k in range(shards_of(table) if spread else 1)]
+    pipeline = PipelineId.parse(table)
+    shards = 1 if pipeline.append_only else pipeline.shards
+    said = [log.latest(status_topic(table), f"summary/{k}") for k in range(shards)]
     held = [read_json(one.body, f"the status of {table}") for one in said if one is not None]
     bodies = [body for body in held if isinstance(body, dict)]
     if not bodies:
@@ -189,15 +192,7 @@ def table_figures(log: Log, table: str) -> dict[str, Any] | None:
 
 def streams_with_figures(log: Log) -> list[str]:
     """The streams that any pipeline has said anything about."""
-    prefix = "status."
-    return [topic.removeprefix(prefix) for topic in log.topics() if topic.startswith(prefix)]
-
-
-def messages(items: Items, chosen: NDArray[np.bool_], sums: Iterable[SumFigures], tick: int) -> Messages:
-    """The figures of the chosen items, and of these sums of items, of a stream with this tick, microseconds."""
-    count = int(chosen.sum())
-    sent = float(items.updates_per_second[chosen].sum()) + sum(one.updates_per_second for one in sums)
-    return Messages(count, sent, count * SECOND / tick)
+    return TopicKind.STATUS.owners(log.topics())
 
 
 def pull_figures(pulled: pa.RecordBatch | None, tick: int) -> Messages:
@@ -209,29 +204,41 @@ def pull_figures(pulled: pa.RecordBatch | None, tick: int) -> Messages:
 
 def query_messages(log: Log, query: str) -> Messages | None:
     """The figures of a query's items; None: there is no such query, or nothing is known about its stream yet."""
-    catalogue = standing(log)
+    catalogue = load_catalogue(log)
     found = catalogue.queries.get(query)
     if found is None or not isinstance(found.select, AggregateSelect):
         return None
     stream = catalogue.streams[found.select.stream]
     if stream.networked:
-        from tolerant.cli.planned import plan_messages  # it needs the planning core
+        from tolerant.cli.plan_tables import plan_messages  # it needs the planning core
 
         return plan_messages(log, query)
     figures = stream_figures(log, stream.name)
     if figures is None:
         return None
+    return messages_of(figures, stream, [found.select], [one for one in figures.sums if one.query == query])
+
+
+def messages_of(
+    figures: StreamFigures, stream: Stream, selects: Iterable[AggregateSelect], sums: Iterable[SumFigures]
+) -> Messages:
+    """The figures of the items that any of these selects uses, and of these sums of items."""
+    tick = stream.options.tick
     if stream.polled:
-        return pull_figures(_of_query(figures.pulled, named_items(found.select, stream)), stream.options.tick)
-    chosen = np.zeros(len(figures.items), bool)
-    for weights in members(found.select, Keys(stream, figures.items.key)).values():
-        chosen[list(weights)] = True
-    sums = [one for one in figures.sums if one.query == query]
-    return messages(figures.items, chosen, sums, stream.options.tick)
+        named = {item for select in selects for item in named_items(select, stream)}
+        return pull_figures(_of_items(figures.pulled, named), tick)
+    items, chosen = figures.items, np.zeros(len(figures.items), bool)
+    for select in selects:
+        for weights in members(select, Keys(stream, items.key)).values():
+            chosen[list(weights)] = True
+    count = int(chosen.sum())
+    sent = float(items.updates_per_second[chosen].sum()) + sum(one.updates_per_second for one in sums)
+    return Messages(count, sent, count * SECOND / tick)
 
 
-def _of_query(pulled: pa.RecordBatch | None, items: list[str]) -> pa.RecordBatch | None:
-    return None if pulled is None else pulled.filter(pc.is_in(pulled.column("key"), value_set=pa.array(items)))
+def _of_items(pulled: pa.RecordBatch | None, items: Iterable[str]) -> pa.RecordBatch | None:
+    wanted = pa.array(sorted(items), pa.string())
+    return None if pulled is None else pulled.filter(pc.is_in(pulled.column("key"), value_set=wanted))
 
 
 def _sums(held: Mapping[str, bytes]) -> tuple[SumFigures, ...]:

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.text import Screen, visible
-from tolerant.client import list_subscriptions, standing
-from tolerant.client.selecting import run_select
+from tolerant.client import list_subscriptions, load_catalogue
+from tolerant.client.row_select import run_select
 from tolerant.edge import SourceError
 from tolerant.edge import Table as RowsTable
 from tolerant.sql import Catalogue, DeleteRows, InsertRows, LocalStatement, SelectRows, Show
@@ -33,7 +33,7 @@ def carry_out(log: Log, statement: LocalStatement, as_json: bool) -> None:
         case Show(what="subscriptions"):
             _show_subscriptions(log, statement, as_json)
         case Show():
-            _show(standing(log), statement, as_json)
+            _show(load_catalogue(log), statement, as_json)
         case SelectRows():
             _select(log, statement, as_json)
         case InsertRows() | DeleteRows():
@@ -72,11 +72,12 @@ def _show_subscriptions(log: Log, show: Show, as_json: bool) -> None:
     typer.echo(f"{shown} of {page.total:,} subscriptions", err=True)
     if show.offset + len(found) < page.total and found:
         to = f" TO {show.name}" if show.name else ""
-        typer.echo(f"next: SHOW SUBSCRIPTIONS{to} LIMIT {limit} OFFSET {show.offset + len(found)}", err=True)
+        text = f"next: SHOW SUBSCRIPTIONS{to} LIMIT {limit} OFFSET {show.offset + len(found)}"
+        typer.echo(visible(text), err=True)
 
 
 def _select(log: Log, statement: SelectRows, as_json: bool) -> None:
-    found = run_select(log, statement, standing(log))
+    found = run_select(log, statement, load_catalogue(log))
     if as_json:
         typer.echo(json.dumps(list(found.rows)))
     else:

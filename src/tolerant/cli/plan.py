@@ -10,13 +10,13 @@ import typer
 from rich.table import Table
 
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
-from tolerant.cli.planned import Planned, planned, total
+from tolerant.cli.plan_tables import Planned, planned, total
 from tolerant.cli.text import Screen, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tolerant.planning import Explanation
+    from tolerant.planning import PartExplanation
 
 _DRAWN = 6
 """Groups in the picture."""
@@ -105,7 +105,7 @@ def draw(groups: list[Planned], file: Path) -> None:
     plt.close(figure)
 
 
-def _draw(panel: Axes, told: tuple[Explanation, ...], title: str) -> None:
+def _draw(panel: Axes, told: tuple[PartExplanation, ...], title: str) -> None:
     rows = range(len(told))
     panel.barh(rows, [one.bound for one in told], color="#9ecae1", label="within")
     panel.barh(rows, [one.floor for one in told], color="#3182bd", label="its copies alone")

@@ -11,7 +11,7 @@ import typer
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.text import Screen, shown
-from tolerant.client import standing
+from tolerant.client import load_catalogue
 from tolerant.transport import Log
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def poll(
     ] = "1/1",
     seconds: ForSeconds = None,
 ) -> None:
-    """Ask for what the queries over a polled stream need, tick by tick. Ctrl-C ends; started again, it goes on."""
+    """Pull the items that the queries over a polled stream need, tick by tick. Ctrl-C ends it; a restart continues."""
     share = _part(part)
     try:
         from tolerant.edge.polling import StreamPoller
@@ -61,7 +61,7 @@ async def _run(poller: StreamPoller, seconds: float | None) -> None:
 
 def _only(log: Log) -> str:
     """The one stream that is polled."""
-    names = sorted(name for name, stream in standing(log).streams.items() if stream.polled)
+    names = sorted(name for name, stream in load_catalogue(log).streams.items() if stream.polled)
     if len(names) != 1:
         wrong_call(f"which stream? Polled ones are: {', '.join(names) or 'none'}")
     return names[0]

@@ -13,10 +13,12 @@ from rich.progress import Progress
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.text import Screen, shown, visible
-from tolerant.client import standing
+from tolerant.client import load_catalogue
 from tolerant.sql.durations import duration_text
 from tolerant.streams import Stream
 from tolerant.traces import spacing
+from tolerant.transport.common import wall_clock
+from tolerant.transport.heartbeats import alive
 
 PATIENT = 2.0
 """Seconds that a pipeline may stand still before that is said."""
@@ -43,9 +45,11 @@ def replay(
     with_log = existing_log(log)
     console = Screen(stderr=True)
     try:
-        definition = standing(with_log).streams.get(stream)
+        definition = load_catalogue(with_log).streams.get(stream)
         if definition is not None:
             console.print(shown(assumed_tick(file, definition, pace)))
+        if pace != "max" and definition is not None and not alive(with_log, stream, wall_clock()):
+            console.print(f"No pipeline runs {shown(stream)} yet: `tolerant run` will find the values in the log.")
         with Progress(console=console, transient=True) as progress:
             task = progress.add_task(f"Replaying {shown(file.name)}", total=None)
             done = play(
@@ -69,7 +73,7 @@ def replay(
     if as_json:
         typer.echo(json.dumps(vars(done)))
     else:
-        lost = "" if done.followed else "; no pipeline followed"
+        lost = "" if done.followed else "; no pipeline has followed: `tolerant run` will find them in the log"
         typer.echo(visible(f"{done.ticks:,} ticks, {done.values:,} values offered to {stream}{lost}"))
 
 

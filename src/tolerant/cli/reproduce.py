@@ -1,4 +1,4 @@
-"""`tolerant reproduce NAME`: run a figure of the seeds again, on Spark, and say whether its claim came out."""
+"""`tolerant reproduce NAME`: run a figure of a paper again on Spark and print whether its claim is reproduced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reproduce(
     master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
     as_json: Json = False,
 ) -> None:
-    """Run a figure of the seeds again and say whether its claim came out (exit code 1 if not)."""
+    """Run a figure of a paper again and print whether its claim is reproduced (exit code 1 if not)."""
     from tolerant.experiments import load, names, run
 
     if listed:
@@ -53,15 +53,15 @@ def reproduce(
         typer.echo(json.dumps(result.record()))
     else:
         typer.echo(f"{result.experiment.figure}: {result.experiment.claim}")
-        typer.echo(f"{'came out' if result.verdict.came_out else 'did NOT come out'}: {result.verdict.finding}")
+        typer.echo(str(result.verdict))
         typer.echo(f"written: {data}, {picture}")
-    if not result.verdict.came_out:
+    if not result.verdict.reproduced:
         raise typer.Exit(FAILED)
 
 
-def _list(found: list[str]) -> None:
+def _list(experiments: list[str]) -> None:
     from tolerant.experiments import load
 
-    for name in found:
+    for name in experiments:
         experiment = load(name)
         typer.echo(f"{name}\t{experiment.figure}: {experiment.claim}")

@@ -1,8 +1,9 @@
-"""`tolerant run FILE`: start the pipelines for a file of statements; run again, it goes on where it was."""
+"""`tolerant run FILE`: starts the pipelines for a file of statements; run again, it continues where it stopped."""
 
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable
 from enum import StrEnum
@@ -14,9 +15,9 @@ import typer
 
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, any_log
 from tolerant.cli.reporting import WRONG_CALL, CommandError, wrong_call
-from tolerant.cli.sending import submit
-from tolerant.cli.text import Screen, shown
-from tolerant.client import Comparison, compare, standing, subscribed
+from tolerant.cli.statement_output import submit
+from tolerant.cli.text import Screen, shown, visible
+from tolerant.client import Comparison, StatementClient
 from tolerant.sql import LocalStatement, Show, Statement, StatementError, parse_many
 from tolerant.sql.render import number as number_text
 from tolerant.transport import PipelineLog
@@ -46,7 +47,7 @@ def run(
         Clock, typer.Option(help="wall: time is what this machine's clock says; log: what a replay in trace time says.")
     ] = Clock.WALL,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Go on with pipelines that another process runs; that process ends.")
+        bool, typer.Option("--take-over", help="Continue pipelines that another process runs; that process ends.")
     ] = False,
     apply: Annotated[
         bool,
@@ -72,18 +73,19 @@ def _register(log: PipelineLog, file: Path, apply: bool = False) -> None:
         wrong_call(f"{file} cannot be read: {error}")
     try:
         _refuse_changes(parse_many(text))
-        comparison = compare(log, text, file.parent, apply)
+        client = StatementClient(log)
+        comparison = client.compare(text, file.parent, apply)
     except StatementError as error:
         place = f"{file}:{error.line}:{error.column}: " if error.line is not None else f"{file}: "
         hint = f"hint: {error.hint}" if error.hint else ""
         told = "\n".join(part for part in (place + error.reason, error.excerpt, hint) if part)
         raise CommandError(told, WRONG_CALL) from error
     _report(file, comparison)
-    held = subscribed(log)
+    held = client.subscribed()
     for statement in comparison.to_send:
         if statement not in held:
-            submit(log, statement, file.parent)
-    catalogue = standing(log)
+            submit(client, statement, file.parent)
+    catalogue = client.catalogue()
     if not catalogue.streams and not catalogue.queries:
         wrong_call(f"there is nothing to run: neither {file} nor the log has a CREATE STREAM or a query over a table")
 
@@ -106,11 +108,11 @@ def _report(file: Path, comparison: Comparison) -> None:
     """Say which tolerances have been altered since the file was written."""
     for difference in comparison.altered:
         wanted, held = map(number_text, difference.tolerances or ())
-        typer.echo(
+        text = (
             f"query {difference.wanted.about}: {file} says WITHIN {wanted}, the log WITHIN {held} since an ALTER; "
-            f"going on with WITHIN {held} (--apply alters it to WITHIN {wanted})",
-            err=True,
+            f"going on with WITHIN {held} (--apply alters it to WITHIN {wanted})"
         )
+        typer.echo(visible(text), err=True)
 
 
 def _serve(
@@ -186,7 +188,9 @@ class _Signals:
 
     def hold(self) -> None:
         """Take the signals; again after Spark has started, which takes Ctrl-C for itself."""
-        for number in self._before if not self._caught else ():
+        if self._caught or threading.current_thread() is not threading.main_thread():
+            return  # only the main thread may
+        for number in self._before:
             signal.signal(number, self._handle)
 
     def release(self) -> None:

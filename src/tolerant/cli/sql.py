@@ -10,13 +10,12 @@ import typer
 from tolerant.cli.local import carry_out
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
-from tolerant.cli.sending import submit
+from tolerant.cli.statement_output import submit
 from tolerant.cli.text import Screen, visible
-from tolerant.client import Reply, missing, read, reply_to, standing
-from tolerant.client.waiting import why_no_reply
+from tolerant.client import Reply, StatementClient
+from tolerant.client.missing_replies import why_no_reply
 from tolerant.sql import LocalStatement, Statement
 from tolerant.sql.catalogue import UNCHANGED
-from tolerant.transport import Log
 
 TIMEOUT = 30.0
 """Seconds that a reply is waited for: a pipeline that has just been started needs some twenty to take its first row."""
@@ -31,28 +30,29 @@ def sql(
     """Send a statement to the running pipeline and wait for its reply."""
     with_log = existing_log(log)
     try:
-        statements = read(with_log, text)
+        client = StatementClient(with_log)
+        statements = client.parse(text)
         if not statements:
             wrong_call('there is no statement in the text; try: tolerant sql "SHOW QUERIES"')
         for statement in statements:
             if isinstance(statement, LocalStatement):
                 carry_out(with_log, statement, as_json)
             else:
-                _tell(statement, _settle(with_log, statement, timeout), as_json)
+                _tell(statement, _settle(client, statement, timeout), as_json)
     finally:
         with_log.close()
 
 
-def _settle(log: Log, statement: Statement, timeout: float) -> Reply:
-    changed = missing(log, [statement])
+def _settle(client: StatementClient, statement: Statement, timeout: float) -> Reply:
+    changed = client.missing([statement])
     if not changed:
-        left = standing(log).apply(statement).message
+        left = client.catalogue().apply(statement).message
         return Reply(True, left if left != UNCHANGED else f"{UNCHANGED}: the log holds it already")
-    sent = submit(log, changed[0])
+    sent = submit(client, changed[0])
     with Screen(stderr=True).status("Waiting for the pipeline"):
-        reply = reply_to(log, sent, timeout)
+        reply = client.reply_to(sent, timeout)
     if reply is None:
-        raise CommandError(why_no_reply(log, sent.position, timeout))
+        raise CommandError(why_no_reply(client.log, sent.position, timeout))
     return reply
 
 

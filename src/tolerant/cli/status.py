@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import typer
 from rich.table import Table
 
@@ -15,8 +14,7 @@ from tolerant.cli.explain_view import view_figures, view_line, views_of
 from tolerant.cli.figures import (
     Messages,
     StreamFigures,
-    messages,
-    pull_figures,
+    messages_of,
     query_messages,
     stream_figures,
     streams_with_figures,
@@ -26,24 +24,51 @@ from tolerant.cli.moments import age, age_text, moment
 from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
 from tolerant.cli.text import Screen, shown
 from tolerant.cli.unsettled import unsettled_reason
-from tolerant.client import standing
+from tolerant.client import load_catalogue
 from tolerant.client.liveness import Outage, outage_text, pipeline_outage
-from tolerant.sql import Catalogue, home_of
-from tolerant.sql.homes import is_of_views, tables_of
+from tolerant.sql import AggregateSelect, Catalogue, PipelineId
+from tolerant.sql.pipeline_ids import is_relation_name
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Log
 from tolerant.transport.common import wall_clock
+from tolerant.transport.conflicts import Conflict, open_conflicts
 from tolerant.transport.heartbeats import latest_heartbeat
 from tolerant.transport.quarantine import quarantined
 
 SHOWN = 5
-"""Late sources and reasons of dead letters that are listed; the rest is counted."""
+"""Late sources, reasons of dead letters and conflicts that are listed; the rest is counted."""
+
+WORDS = {
+    "late": "late rows",
+    "dead": "dead letters",
+    "received": "rows received by subscriptions",
+    "unheard": "changes that concerned no subscription",
+    "versions": "regroupings into channels",
+    "moves": "moves to another channel",
+    "ignorable": "changes that left the answers as they were",
+    "easy": "changes whose new answers were known at once",
+    "difficult": "changes whose new answers were searched for",
+    "rows": "rows",
+    "appeared": "results that appeared",
+    "retracted": "results that were retracted",
+    "rebuilds": "rebuilds of an index",
+    "groups": "groups of overlapping subscriptions",
+    "hot": "of the subscriptions in large groups",
+    "kept": "rows kept",
+    "found": "results",
+    "fetched": "rows fetched",
+    "share": "of all results found",
+    "error": "its error",
+}
+"""What the counts and shares of queries over tables are of."""
+
+NO_MESSAGES = Messages(0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class StreamReport:
     """What there is to say of a stream; `figures` is None before its pipeline has reported. `reasons`: by query, why it
-    is not settled.
+    is not settled. `rates`: what the items that queries use send now.
     """
 
     name: str
@@ -54,16 +79,18 @@ class StreamReport:
     dead: list[DeadGroup]
     queries: dict[str, Messages]
     reasons: dict[str, str]
+    conflicts: list[Conflict]
+    rates: Messages = NO_MESSAGES
 
 
 def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
     """Show how the streams and their sources are doing, and the tables."""
     with_log = existing_log(log)
     try:
-        catalogue = standing(with_log)
+        catalogue = load_catalogue(with_log)
         streams = catalogue.streams
-        tables = {home_of(query.select) for query in catalogue.queries.values()} - set(streams)
-        spoken = {name for name in streams_with_figures(with_log) if tables_of(name) == (name,)} - set(catalogue.tables)
+        tables = {str(PipelineId.of(query.select)) for query in catalogue.queries.values()} - set(streams)
+        spoken = {name for name in streams_with_figures(with_log) if is_relation_name(name)} - set(catalogue.tables)
         reports = [stream_report(with_log, catalogue, name) for name in sorted({*streams, *spoken})]
         told = {name: _table_report(with_log, catalogue, name) for name in sorted(tables)}
         skipped = {name: quarantined(with_log, name) for name in (*told, *(report.name for report in reports))}
@@ -95,7 +122,7 @@ def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
 def stream_report(log: Log, catalogue: Catalogue, name: str) -> StreamReport:
     """Everything that `status` shows of a stream."""
     figures, outage = stream_figures(log, name), pipeline_outage(log, name)
-    queries = [q.name for q in catalogue.queries.values() if home_of(q.select) == name]
+    queries = [q.name for q in catalogue.queries.values() if str(PipelineId.of(q.select)) == name]
     spent = {query: query_messages(log, query) for query in queries} if figures else {}
     unsettled = _unsettled(figures) if figures and outage is None else []
     return StreamReport(
@@ -107,6 +134,8 @@ def stream_report(log: Log, catalogue: Catalogue, name: str) -> StreamReport:
         dead=dead_groups(dead_letters(log, name)),
         queries={query: messages for query, messages in spent.items() if messages is not None},
         reasons={query: reason for query in unsettled if (reason := unsettled_reason(log, query))},
+        conflicts=open_conflicts(log, name),
+        rates=_rates(figures, catalogue, name) if figures else NO_MESSAGES,
     )
 
 
@@ -117,7 +146,7 @@ def _unsettled(figures: StreamFigures) -> list[str]:
 
 def _answers_at(log: Log, stream: Stream | None, figures: StreamFigures | None) -> int | None:
     """The event time that answers are of now: by the heartbeat, which is newer than the last report."""
-    reported = figures.horizon if figures else None
+    reported = figures.watermark if figures else None
     heartbeat = latest_heartbeat(log, figures.stream) if figures else None
     if heartbeat is None or stream is None or reported is None or age(reported, wall_clock()) is None:
         return reported
@@ -130,7 +159,7 @@ def _table_report(log: Log, catalogue: Catalogue, name: str) -> dict[str, Any] |
         return None
     outage = pipeline_outage(log, name)
     figures["outage"] = None if outage is None else asdict(outage)
-    if is_of_views(name):
+    if PipelineId.parse(name).views:
         figures["views"] = {view: view_figures(log, name, view) for view in views_of(catalogue, name)}
     return figures
 
@@ -140,18 +169,18 @@ def _show_table(console: Screen, name: str, figures: dict[str, Any] | None) -> N
         console.print(f"[bold]{shown(name)}[/bold]: no pipeline has run it yet")
         return
     counts = [
-        f"{figures.get(what, 0):,} {what}"
+        f"{figures.get(what, 0):,} {WORDS.get(what, what)}"
         for what in ("rows", "changes", "deliveries", "notices", "results", "late", "dead")
         if what in figures or what != "results"
     ]
     outage = figures.get("outage")
-    state = f"[red]{outage_text(Outage(**outage))}[/red]" if outage else f"up to {moment(figures['horizon'])}"
+    state = f"[red]{outage_text(Outage(**outage))}[/red]" if outage else f"up to {moment(figures['watermark'])}"
     console.print(f"[bold]{shown(name)}[/bold] (table): {state}, {', '.join(counts)}")
     for view, found in figures.get("views", {}).items():
         console.print(f"  {shown(view)}: {view_line(found) if found else 'being worked out'}")
     for query, count in figures["subscriptions"].items() if "views" not in figures else ():
         own = figures.get("figures", {}).get(query, {})
-        more = "".join(f", {_figure(value)} {shown(what)}" for what, value in own.items())
+        more = "".join(f", {_figure(value)} {shown(WORDS.get(what, what))}" for what, value in own.items() if value)
         console.print(f"  {shown(query)}: {count:,} subscription{'s' if count != 1 else ''}{more}")
 
 
@@ -165,10 +194,10 @@ def _record(report: StreamReport) -> dict[str, Any]:
     outage = None if report.outage is None else asdict(report.outage)
     if figures is None:
         return {"running": False, "outage": outage}
-    rates = _rates(figures, report.stream)
+    rates = report.rates
     return {
         "outage": outage,
-        "horizon": figures.horizon,
+        "watermark": figures.watermark,
         "lag": age(report.answers_at, wall_clock()),
         "messages": {"total": sum(figures.messages.values()), **figures.messages},
         "bytes": figures.total("bytes"),
@@ -178,6 +207,7 @@ def _record(report: StreamReport) -> dict[str, Any]:
         },
         "dead": figures.total("dead"),
         "dead_reasons": [asdict(group) for group in report.dead],
+        "conflicts": [conflict._asdict() for conflict in report.conflicts],
         "updates_per_second": rates.per_second,
         "unfiltered_per_second": rates.unfiltered,
         "saved": rates.saved,
@@ -187,15 +217,17 @@ def _record(report: StreamReport) -> dict[str, Any]:
     }
 
 
-def _rates(figures: StreamFigures, stream: Stream | None) -> Messages:
-    tick = stream.options.tick if stream else SECOND
-    if figures.pulled is not None:
-        return pull_figures(figures.pulled, tick)
-    if stream is not None and stream.networked:
+def _rates(figures: StreamFigures, catalogue: Catalogue, name: str) -> Messages:
+    """What is sent now by the items that some query uses."""
+    stream = catalogue.streams.get(name)
+    if stream is None:
+        return NO_MESSAGES
+    if stream.networked:
         items = figures.total("items")
         sent = sum(summary.get("updates_per_second", 0.0) for summary in figures.summaries)
-        return Messages(items, sent, items * SECOND / tick)
-    return messages(figures.items, np.ones(len(figures.items), bool), figures.sums, tick)
+        return Messages(items, sent, items * SECOND / stream.options.tick)
+    selects = [query.select for query in catalogue.queries.values() if isinstance(query.select, AggregateSelect)]
+    return messages_of(figures, stream, [select for select in selects if select.stream == name], figures.sums)
 
 
 def _show(console: Screen, report: StreamReport) -> None:
@@ -211,7 +243,7 @@ def _show(console: Screen, report: StreamReport) -> None:
         f"{f' ({kinds})' if kinds else ''}, {figures.total('bytes') / 1e6:,.2f} MB"
         + ("" if figures.saved is None else f"; {figures.saved:.1%} of the readings that queries need were not sent")
     )
-    console.print(f"  now {_rates(figures, report.stream).text()}")
+    console.print(f"  now {report.rates.text()}" if report.rates.items else "  no query uses an item that has sent")
     if figures.pulled is not None:
         kinds = ", ".join(f"{figures.total(kind):,} {kind}" for kind in ("values", "unchanged", "failed"))
         console.print(f"  pulls: {kinds}")
@@ -264,14 +296,14 @@ def _show_dead(console: Screen, report: StreamReport) -> None:
 
 
 def _show_conflicts(console: Screen, report: StreamReport) -> None:
-    assert report.figures is not None
-    for summary in report.figures.summaries:
-        for conflict in summary.get("conflicts", ()):
-            console.print(
-                f"  conflict: item {conflict['item']!r} belongs to source {conflict['owner']!r} since "
-                f"{moment(conflict['since'])}, but {conflict['other']!r} sends it too",
-                markup=False,
-            )
+    for conflict in report.conflicts[:SHOWN]:
+        console.print(
+            f"  conflict: item {conflict.item!r} belongs to source {conflict.owner!r} since "
+            f"{moment(conflict.since)}, but {conflict.other!r} sends it too",
+            markup=False,
+        )
+    if len(report.conflicts) > SHOWN:
+        console.print(f"  and {len(report.conflicts) - SHOWN:,} more items that two sources claim")
 
 
 def _show_sources(console: Screen, report: StreamReport) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
@@ -21,7 +22,7 @@ from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.sql import TIMEOUT
 from tolerant.cli.text import Screen, shown
-from tolerant.cli.unsettled import unsettled_reason
+from tolerant.cli.unsettled import flags_reason, unsettled_reason
 from tolerant.client import (
     AnswerChange,
     Client,
@@ -30,12 +31,12 @@ from tolerant.client import (
     KeptShare,
     NotAnswered,
     RowChange,
+    StatementClient,
     kept_share,
-    standing,
+    load_catalogue,
 )
-from tolerant.client.hearing import can_be_heard
+from tolerant.client.listeners import has_listener
 from tolerant.client.liveness import OutageMonitor, outage_text
-from tolerant.client.statements import check_query
 from tolerant.queries import Answer
 from tolerant.sql import Subscribe, parse
 from tolerant.sql.statements import KeepJoinSelect
@@ -71,7 +72,7 @@ def watch(
     if subscription is not None:
         _follow_table(reader, subscription, as_json, over)
         return
-    check_query(reader, query)
+    StatementClient(reader).check_query(query, or_was=from_start)
     answers = (change.answer for change in Client(reader).answers(query, START if from_start else None, stop=over))
     try:
         if as_json:
@@ -87,8 +88,8 @@ def watch(
 
 def table_query(log: Log, text: str) -> Subscribe | None:
     """The subscription that a query over a table is watched with; None: it is another kind of query, or none."""
-    found = standing(log).queries.get(text.split("(")[0].strip())
-    if found is None or not can_be_heard(found):
+    found = load_catalogue(log).queries.get(text.split("(")[0].strip())
+    if found is None or not has_listener(found):
         return None
     if "(" not in text:
         return Subscribe(found.name)
@@ -100,11 +101,11 @@ def table_query(log: Log, text: str) -> Subscribe | None:
 def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[[], bool]) -> None:
     """Rows as they come and go, or answers as they change, a line each."""
     console = Screen()
-    names = standing(log).queries[statement.name].parameters
+    names = load_catalogue(log).queries[statement.name].parameters
     try:
         if len(names) != len(statement.values):
             wrong_call(f"{statement.name} takes {', '.join(names)}: watch '{statement.name}({', '.join(names)})'")
-        select = standing(log).queries[statement.name].select
+        select = load_catalogue(log).queries[statement.name].select
         shards = select.shards if isinstance(select, KeepJoinSelect) else 1
         said = kept_share(log, statement.name, shards) if not as_json else None
         if said is not None:
@@ -211,16 +212,19 @@ class _Screen:
         with self.lock:
             return not self.newest or not all(answer.settled for answer in self.newest.values())
 
-    def table(self, title: str, messages: Messages | None, reason: str) -> Table:
-        caption = messages.text() if messages else "no figures about messages yet"
-        caption += f"\nnot settled: {shown(reason)}" if reason and self.unsettled else ""
-        table = Table("group", "value", "±", "low", "high", "age", "state", title=shown(title), caption=caption)
+    def picture(self, title: str, messages: Messages | None, reason: str) -> Group:
+        """The answers, and in a line of its own, which the table's width does not break, why they are not settled."""
         with self.lock:
             newest = sorted(self.newest.items())
+        caption = messages.text() if messages else "no figures about messages yet"
+        table = Table("group", "value", "±", "low", "high", "age", "state", title=shown(title), caption=caption)
         now = wall_clock()
         for group, answer in newest:
             table.add_row(shown(group or "all"), *numbers(answer), age_text(answer.at, now), state(answer))
-        return table
+        answers = [answer for _, answer in newest]
+        if answers and all(answer.settled for answer in answers):
+            return Group(table)
+        return Group(table, f"not settled: {shown(reason or flags_reason(answers))}")
 
 
 def numbers(answer: Answer) -> tuple[str, str, str, str]:
@@ -242,7 +246,7 @@ def state(answer: Answer) -> str:
 
 def _show(query: str, log: Log, answers: Iterator[Answer], over: Callable[[], bool]) -> None:
     screen = _Screen()
-    # A thread of its own for the reader: it waits for answers while the ages on the screen go on.
+    # The reader has its own thread: it waits for answers while the ages on the screen are updated.
     reader = threading.Thread(target=screen.take_all, args=(answers,), name="answers", daemon=True)
     reader.start()
     spent, reason, looked = query_messages(log, query), unsettled_reason(log, query), time.monotonic()
@@ -251,7 +255,7 @@ def _show(query: str, log: Log, answers: Iterator[Answer], over: Callable[[], bo
             if time.monotonic() - looked > REFRESH_FIGURES:
                 spent, looked = query_messages(log, query), time.monotonic()
                 reason = unsettled_reason(log, query) if screen.unsettled else ""
-            live.update(screen.table(query, spent, reason), refresh=True)
+            live.update(screen.picture(query, spent, reason), refresh=True)
             if over():
                 break
             time.sleep(REFRESH)

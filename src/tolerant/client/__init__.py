@@ -1,34 +1,23 @@
-"""What applications use: send statements, listen to answers and subscriptions.
+"""The application's side: send statements, listen to answers and subscriptions.
 
-The current answer comes first, then every change; a kept position is resumed from, exactly once. One client reads each
-topic once for all that listen. How a kind of query speaks to its listeners is an `Extractor`.
+The current answer comes first, then every change; a reader that resumes from a stored position gets each change exactly
+once. One client reads each topic once for all its listeners. An `Extractor` per kind of query finds each listener's
+part of a topic.
 """
 
-from tolerant.client.answers import Change
+from tolerant.client.answer_listener import Change
 from tolerant.client.client import Client, NotAnswered, Subscription
-from tolerant.client.deliveries import RowChange
-from tolerant.client.feeds import Extractor, Found, Listener
-from tolerant.client.listing import SubscriptionPage, list_subscriptions
+from tolerant.client.feeds import Extracted, Extractor, Listener
 from tolerant.client.liveness import Outage
-from tolerant.client.notices import AnswerChange
 from tolerant.client.positions import Position
-from tolerant.client.refreshing import ConditionMet, Refreshed, ViewRows
-from tolerant.client.results import KeptChange, KeptShare, kept_share
-from tolerant.client.selecting import SelectedRows
-from tolerant.client.statements import (
-    Comparison,
-    Registered,
-    Reply,
-    Sent,
-    compare,
-    missing,
-    read,
-    reply_to,
-    send,
-    send_subscription,
-    standing,
-    subscribed,
-)
+from tolerant.client.range_answer_listener import AnswerChange
+from tolerant.client.result_listener import KeptChange, KeptShare, kept_share
+from tolerant.client.row_listener import RowChange
+from tolerant.client.row_select import SelectedRows
+from tolerant.client.statements import Comparison, Registered, Reply, Sent, StatementClient
+from tolerant.client.subscription_list import SubscriptionPage, list_subscriptions
+from tolerant.client.view_refresh import ConditionMet, Refreshed, ViewRows
+from tolerant.sql.catalogue_reader import load_catalogue
 
 __all__ = [
     "AnswerChange",
@@ -36,8 +25,8 @@ __all__ = [
     "Client",
     "Comparison",
     "ConditionMet",
+    "Extracted",
     "Extractor",
-    "Found",
     "KeptChange",
     "KeptShare",
     "Listener",
@@ -50,17 +39,11 @@ __all__ = [
     "RowChange",
     "SelectedRows",
     "Sent",
+    "StatementClient",
     "Subscription",
     "SubscriptionPage",
     "ViewRows",
-    "compare",
     "kept_share",
     "list_subscriptions",
-    "missing",
-    "read",
-    "reply_to",
-    "send",
-    "send_subscription",
-    "standing",
-    "subscribed",
+    "load_catalogue",
 ]

@@ -1,4 +1,4 @@
-"""`Client`: what applications listen with."""
+"""`Client`: reads answers and subscriptions for applications."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tolerant.client.answers import AnswerExtractor, AnswerListener, Change, current_answers, newest_until
+from tolerant.client.answer_listener import AnswerExtractor, AnswerListener, Change, current_answers, newest_until
 from tolerant.client.feeds import Extractor, Feed, Listener
-from tolerant.client.hearing import Hearing, can_be_heard, hearing
+from tolerant.client.listeners import ListenerFactory, has_listener, listener_factory
 from tolerant.client.liveness import Outage, OutageMonitor, mark_outage, query_outage
+from tolerant.client.missing_replies import why_no_reply
 from tolerant.client.positions import Position
-from tolerant.client.refreshing import Refreshed, ViewRows, refresh, view_rows
-from tolerant.client.selecting import SelectedRows, select_rows
-from tolerant.client.statements import check_query, reply_to, send_subscription, standing
-from tolerant.client.waiting import why_no_reply
+from tolerant.client.row_select import SelectedRows, select_rows
+from tolerant.client.statements import StatementClient
+from tolerant.client.view_refresh import Refreshed, ViewRows, refresh, view_rows
 from tolerant.queries import Answer
 from tolerant.sql import CreateQuery, CreateTable, StatementError, Subscribe, Unsubscribe
 from tolerant.sql.refusals import no_such
@@ -28,7 +28,7 @@ from tolerant.transport.log import START
 from tolerant.transport.subscriptions import subscription_ids
 
 POLL = 0.05
-"""Seconds between two looks at the log while nothing new is there."""
+"""Seconds between two reads of the log while nothing new is there."""
 
 Stop = Callable[[], bool]
 
@@ -38,37 +38,39 @@ def _never() -> bool:
 
 
 class NotAnswered(Exception):
-    """No pipeline has taken the subscription: is `tolerant run` running?"""
+    """No pipeline has replied: is `tolerant run` running?"""
 
 
 class Subscription:
-    """One set of parameters of a template; iterate for its changes, the current rows or the current answer first.
+    """A template with its parameters bound; iterate for its changes, the current rows or the current answer first.
 
     A change is a `RowChange` where the query is for rows, an `AnswerChange` where it is for an aggregate.
     """
 
-    def __init__(self, number: int, feed: Feed, hearing: Hearing, listener: Listener, current: list[Any]) -> None:
-        self._feed, self._hearing, self._listener, self._current = feed, hearing, listener, current
+    def __init__(
+        self, number: int, feed: Feed, factory: ListenerFactory, listener: Listener, current: list[Any]
+    ) -> None:
+        self._feed, self._factory, self._listener, self._current = feed, factory, listener, current
         self.number = number
 
     @property
     def position(self) -> Position:
-        """Where it stands: everything up to here has been read."""
+        """The position up to which everything has been read."""
         return self._listener.position
 
     def ready(self) -> Iterator[Any]:
-        """What has been read and not been given yet; does not look at the log."""
+        """Yield the changes that have been read but not yet yielded; does not read the log."""
         while self._current:
             yield self._current.pop(0)
         while self._listener.waiting:
-            yield self._hearing.change(*self._listener.waiting.popleft())
+            yield self._factory.change(*self._listener.waiting.popleft())
 
     def poll(self) -> bool:
-        """Look once at the log, for all that listen to the same query; whether there was more."""
+        """Read the log once, for all listeners of the same query; return whether there was more."""
         return self._feed.poll()
 
     def changes(self, stop: Stop = _never) -> Iterator[Any]:
-        """Every change, for ever or until `stop()`."""
+        """Yield every change, for ever or until `stop()`."""
         while not stop():
             yield from self.ready()
             if not self.poll():
@@ -84,13 +86,13 @@ def _values(template: CreateQuery, parameters: Mapping[str, Any]) -> tuple[Any, 
     return tuple(parameters[name] for name in template.parameters)
 
 
-def _taken(parameters: Mapping[str, Any], places: list[int]) -> dict[str, Any]:
+def _chosen(parameters: Mapping[str, Any], places: list[int]) -> dict[str, Any]:
     return {name: values[places] for name, values in parameters.items()}
 
 
 class Client:
-    """A reader of answers and of subscriptions. `log` is a log or its URI; one that was opened here is closed by
-    `close`. Each topic is read once, however many listen to it.
+    """Reads answers and subscriptions. `log` is a log or its URI; `close` closes a log that was opened here. Each topic
+    is read once, however many listeners it has.
 
     ```python
     with Client("sqlite:///tolerant.db") as client:
@@ -100,60 +102,62 @@ class Client:
     """
 
     def __init__(self, log: Log | str) -> None:
-        self._own = isinstance(log, str)
+        self._owns_log = isinstance(log, str)
         self.log: Log = open_log(log) if isinstance(log, str) else log
+        self._statements = StatementClient(self.log)
         self._feeds: dict[str | tuple[str, ...], Feed] = {}
 
     # -- aggregates --------------------------------------------------------------------------------------------------
 
     def current(self, query: str) -> list[Answer]:
-        """The newest answer of each group, in the order of the groups; none before the first.
+        """Return the newest answer of each group, in the order of the groups; none before the first.
 
         While the pipeline is out of service none is settled: each is stale and has `no_pipeline_since`.
 
         Raises:
             StatementError: there is no such query.
         """
-        answers = current_answers(self.log, query)
-        if not answers:
-            check_query(self.log, query)
-        return mark_outage(answers, query_outage(self.log, query))
+        self._statements.check_query(query)
+        return mark_outage(current_answers(self.log, query), query_outage(self.log, query))
 
     def outage(self, query: str) -> Outage | None:
-        """Why nothing that this query's pipeline published is current, and since when; None: it is in service."""
+        """Return why the query's published answers are not current, and since when; None: its pipeline is in service.
+        A query that does not exist counts as `dropped`.
+        """
         return query_outage(self.log, query)
 
     def answers(
         self, query: str, position: Position | str | int | None = None, *, stop: Stop = _never
     ) -> Iterator[Change]:
-        """The current answer of every group, then each change, for ever or until `stop()`.
+        """Yield the current answer of every group, then each change, for ever or until `stop()`.
 
-        With a `position` (of a change that was dealt with, or its text; START: the oldest that the log still holds)
-        what stands after it, instead of the current ones. A group's answers come in the order of `at` and none comes
-        twice, also when a pipeline that started anew has said old ones again.
+        With a `position` (of a change that was processed, or its text; START: the oldest that the log still has) yield
+        what follows it, instead of the current answers. A group's answers come in the order of `at` and none comes
+        twice, also when a pipeline that restarted from an empty checkpoint has published old ones again.
 
         When the pipeline goes out of service the newest answer of each group comes again, stale and with
-        `no_pipeline_since`, and once more as it was when the pipeline is back; both without a position.
+        `no_pipeline_since`, and once more as it was when the pipeline is back; both without a position. The same
+        happens when the query is dropped.
 
         Raises:
             StatementError: there is no such query.
         """
-        check_query(self.log, query)
+        self._statements.check_query(query, or_was=position is not None)
         monitor = OutageMonitor(self.log, query)
         if position is None:
-            # The end first: whatever is published between the two reads is then seen twice, and dropped once.
+            # The end first: whatever is published between the two reads is then read twice, and dropped once.
             start = Position(self.log.end())
             current = current_answers(self.log, query)
-            seen = {answer.group: answer for answer in current}
+            newest = {answer.group: answer for answer in current}
             current = monitor.mark(current)
         else:
             start, current = Position.of(position), []
-            seen = newest_until(self.log, query, start)
-        listener = AnswerListener(start, seen)
+            newest = newest_until(self.log, query, start)
+        listener = AnswerListener(start, newest)
         feed = Feed(self.log, AnswerExtractor(query))
         feed.join(0, listener)
         yield from (Change(answer, start if answer is current[-1] else None) for answer in current)
-        live = position is None  # what a reader catches up with was current when it was published
+        live = position is None  # while catching up, answers are as they were published
         while not stop():
             while listener.waiting:
                 answer, after = listener.waiting.popleft()
@@ -166,7 +170,7 @@ class Client:
             time.sleep(POLL)
 
     def history(self, query: str) -> list[Answer]:
-        """All answers that the log still holds, as `answers` would give them from START; does not wait for more.
+        """Return all answers that the log still has, as `answers` yields them from START; does not wait for more.
 
         Raises:
             StatementError: there are none, and there is no such query.
@@ -179,39 +183,39 @@ class Client:
             pass
         answers = [answer for answer, position in listener.waiting if position.entry <= end]
         if not answers:
-            check_query(self.log, query)
+            self._statements.check_query(query, or_was=True)
         return answers
 
     # -- views -------------------------------------------------------------------------------------------------------
 
     def refresh(self, view: str, *, timeout: float = 30.0) -> Refreshed:
-        """Bring a view up to date: its rows, and how long that took against what it promises.
+        """Refresh a view; return its rows, and how long that took compared with what it promises.
 
         Raises:
             StatementError: there is no such view.
             NotAnswered: no pipeline has done so in `timeout` seconds.
         """
         begun = self.log.end()
-        found = refresh(self.log, view, timeout)
-        if found is None:
+        refreshed = refresh(self.log, view, timeout)
+        if refreshed is None:
             raise NotAnswered(f"view {view} was not brought up to date: {why_no_reply(self.log, begun, timeout)}")
-        return found
+        return refreshed
 
     def view(self, view: str) -> ViewRows | None:
-        """The view as it was last brought up to date; None: it never was.
+        """Return the view as it was last refreshed; None: it never was.
 
         Raises:
             StatementError: there is no such view.
         """
         rows = view_rows(self.log, view)
         if rows is None:
-            check_query(self.log, view)
+            self._statements.check_query(view)
         return rows
 
     # -- tables ------------------------------------------------------------------------------------------------------
 
     def select(self, text: str) -> SelectedRows:
-        """What a `SELECT … FROM table …` gives over the table's current rows, once.
+        """Run a `SELECT … FROM table …` once over the table's current rows.
 
         Raises:
             StatementError: it is no such SELECT, or there is no such table.
@@ -226,11 +230,11 @@ class Client:
         """Subscribe to a template with these parameters, or listen to a query over a table that has none.
 
         The rows that are in the range now, or the answer over them, come first, then every change. With a `position`
-        (of a change of this subscription that was dealt with) what stands after it, exactly once.
+        (of a change of this subscription that was processed) the changes after it come, each exactly once.
 
         Raises:
             StatementError: there is no such template, or the parameters are not its.
-            NotAnswered: no pipeline has taken the subscription in `timeout` seconds.
+            NotAnswered: no pipeline has accepted the subscription in `timeout` seconds.
         """
         template, tables = self._template(query)
         values = _values(template, parameters)
@@ -243,11 +247,11 @@ class Client:
     def subscriptions(
         self, query: str, *, positions: Sequence[Position | str | None] | None = None, **parameters: Sequence[float]
     ) -> list[Subscription]:
-        """`subscribe` for many that have been registered, from a file say: a sequence for each parameter.
+        """Listen to many subscriptions that are registered already, from a file say: one sequence per parameter.
 
-        `positions`: one for each, of a change of that subscription that was dealt with; it hears what stands after it,
-        exactly once, as `subscribe` does with a position. None: it begins with what is current. All of them take one
-        pass over the log.
+        `positions`: one per subscription, of a change that was processed; its listener gets the changes after it, each
+        exactly once, as with `subscribe`. None: it begins with the current rows or answer. All of them together cost
+        one pass over the log.
 
         Raises:
             StatementError: there is no such template, or the parameters of some row, counted from 0, are not its.
@@ -256,57 +260,57 @@ class Client:
         template, tables = self._template(query)
         arrays = bound_columns(template, tables, parameters)
         numbers = subscription_ids(arrays).tolist()
-        kept = [None] * len(numbers) if positions is None else list(positions)
-        if len(kept) != len(numbers):
-            raise ValueError(f"positions must be one for each of the {len(numbers)} subscriptions, got {len(kept)}")
+        stored = [None] * len(numbers) if positions is None else list(positions)
+        if len(stored) != len(numbers):
+            raise ValueError(f"positions must be one for each of the {len(numbers)} subscriptions, got {len(stored)}")
         repeated = np.setdiff1d(np.arange(len(numbers)), np.unique(numbers, return_index=True)[1])
         if positions is not None and len(repeated):
             raise ValueError(f"row {repeated[0]} is the subscription of an earlier row: it has one position only")
         given = {name: array.to_numpy(zero_copy_only=False) for name, array in arrays.items()}
-        return self._listen(template, tables, numbers, given, kept)
+        return self._listen(template, tables, numbers, given, stored)
 
     def unsubscribe(self, query: str, *, timeout: float = 30.0, **parameters: float) -> None:
-        """End the subscription to a template with these parameters, for all who share it: `UNSUBSCRIBE`.
+        """End the subscription to a template with these parameters, for all that share it: `UNSUBSCRIBE`.
 
-        Returns when the pipeline has done so. One that is not there is no error.
+        Returns when the pipeline has done so. Ending an unknown subscription is no error.
 
         Raises:
             StatementError: there is no such template, or the parameters are not its.
-            NotAnswered: no pipeline has replied in `timeout` seconds; it will when it gets there.
+            NotAnswered: no pipeline has replied in `timeout` seconds; it takes effect when one gets there.
         """
         template, tables = self._template(query)
         bound = bound_parameters(Unsubscribe(query, _values(template, parameters)), template, tables)
         self._register(Unsubscribe(query, tuple(bound.values())), timeout)
 
     def changes(self, subscriptions: Sequence[Subscription], stop: Stop = _never) -> Iterator[tuple[Subscription, Any]]:
-        """What any of these subscriptions hears, for ever or until `stop()`. A look at the log costs what it finds, not
-        what there is to listen to.
+        """Yield the changes of all these subscriptions, for ever or until `stop()`. One read of the log costs as much
+        as it finds, whatever the number of subscriptions.
         """
-        feeds = list({id(one._feed): one._feed for one in subscriptions}.values())
-        by_listener = {one._listener: one for one in subscriptions}
-        moved = list(subscriptions)  # all of them may have current rows
+        feeds = list({id(subscription._feed): subscription._feed for subscription in subscriptions}.values())
+        by_listener = {subscription._listener: subscription for subscription in subscriptions}
+        active = list(subscriptions)  # all of them may have current rows
         while True:
-            for one in moved:
-                yield from ((one, change) for change in one.ready())
+            for subscription in active:
+                yield from ((subscription, change) for change in subscription.ready())
             if stop():
                 return
-            found = [feed.poll() for feed in feeds]  # all of them, not only up to the first that has more
-            stirred = [listener for feed in feeds for listener in feed.stirred()]
-            moved = [by_listener[listener] for listener in stirred if listener in by_listener]
-            if not any(found):
+            has_more = [feed.poll() for feed in feeds]  # all of them, not only up to the first that has more
+            listeners = [listener for feed in feeds for listener in feed.drain_active()]
+            active = [by_listener[listener] for listener in listeners if listener in by_listener]
+            if not any(has_more):
                 time.sleep(POLL)
 
     def _template(self, query: str) -> tuple[CreateQuery, tuple[CreateTable, ...]]:
-        catalogue = standing(self.log)
-        held = catalogue.queries.get(query)
-        if held is None or not can_be_heard(held):
-            known = (name for name, q in catalogue.queries.items() if can_be_heard(q))
+        catalogue = self._statements.catalogue()
+        template = catalogue.queries.get(query)
+        if template is None or not has_listener(template):
+            known = (name for name, other in catalogue.queries.items() if has_listener(other))
             raise StatementError(no_such("query over a table named", query, known))
-        return held, catalogue.tables_of(held)
+        return template, catalogue.tables_of(template)
 
     def _register(self, statement: Subscribe | Unsubscribe, timeout: float) -> None:
-        sent = send_subscription(self.log, statement).sent
-        reply = reply_to(self.log, sent, timeout)
+        sent = self._statements.send_subscription(statement).sent
+        reply = self._statements.reply_to(sent, timeout)
         if reply is None:
             raise NotAnswered(why_no_reply(self.log, sent.position, timeout))
         if not reply.accepted:
@@ -320,19 +324,20 @@ class Client:
         parameters: dict[str, Any],
         positions: Sequence[Position | str | None],
     ) -> list[Subscription]:
-        how = hearing(template, tables)
-        fresh, resumed = ([at for at, held in enumerate(positions) if (held is None) is new] for new in (True, False))
+        factory = listener_factory(template, tables)
+        fresh = [at for at, position in enumerate(positions) if position is None]
+        resumed = [at for at, position in enumerate(positions) if position is not None]
         begun: dict[int, tuple[Listener, list[Any]]] = {}
         if fresh:
             chosen = [numbers[at] for at in fresh]
-            begun |= zip(fresh, how.begin(self.log, chosen, _taken(parameters, fresh)), strict=True)
+            begun |= zip(fresh, factory.begin(self.log, chosen, _chosen(parameters, fresh)), strict=True)
         if resumed:
-            chosen, kept = [numbers[at] for at in resumed], [Position.of(positions[at] or "") for at in resumed]
-            listeners = how.resume(self.log, chosen, _taken(parameters, resumed), kept)
+            chosen, stored = [numbers[at] for at in resumed], [Position.of(positions[at] or "") for at in resumed]
+            listeners = factory.resume(self.log, chosen, _chosen(parameters, resumed), stored)
             begun |= {at: (listener, []) for at, listener in zip(resumed, listeners, strict=True)}
-        feed = self._feed(how.extractor)
+        feed = self._feed(factory.extractor)
         feed.join_many({number: begun[at][0] for at, number in enumerate(numbers)})
-        return [Subscription(number, feed, how, *begun[at]) for at, number in enumerate(numbers)]
+        return [Subscription(number, feed, factory, *begun[at]) for at, number in enumerate(numbers)]
 
     def _feed(self, extractor: Extractor) -> Feed:
         return self._feeds.setdefault(extractor.topic, Feed(self.log, extractor))
@@ -340,8 +345,8 @@ class Client:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the log, if it was opened here."""
-        if self._own:
+        """Close the log, if it was opened here."""
+        if self._owns_log:
             self.log.close()
 
     def __enter__(self) -> Client:

@@ -1,4 +1,4 @@
-"""One reader for all that a client listens to: each topic is read once, and what it says handed to who wants it."""
+"""Reads each topic once for all listeners of a client, and hands each listener its part."""
 
 from __future__ import annotations
 
@@ -18,79 +18,77 @@ _ENTRIES = 100  # that are read at a time
 
 
 @dataclass(frozen=True)
-class Found:
-    """Something that a topic says: in which row of its entry, its time or step, and what it is."""
+class Extracted:
+    """A part of an entry for one listener: its row in the entry, its time or step, and its content."""
 
     row: int
     mark: int
-    what: Any
+    content: Any
 
 
 class Extractor(Protocol):
-    """How those who listen to one query find what is theirs in its topic, each kind of query in its own way.
+    """Finds the part of each listener in the topic of one query; one implementation per kind of query.
 
-    A topic may speak to one listener (`answers.<query>` of an aggregate) or to many at once (notices and shared
-    channels): `extract` sees a whole batch and all listeners, so that what they share is worked out once.
+    A row may be for one listener (`answers.<query>` of an aggregate) or for many (notices and shared channels):
+    `extract` gets a whole batch and all listeners, so that what they share is computed once.
     """
 
     @property
     def topic(self) -> str | tuple[str, ...]:
-        """The topic that is read, or the topics, in the order of the log."""
+        """The topic, or the topics, which are read in the order of the log."""
         ...
 
-    def extract(self, batch: pa.RecordBatch, listeners: Mapping[int, Listener]) -> Iterator[tuple[Listener, Found]]:
-        """What the rows of an entry say to the listeners (by subscription), in the order of the rows."""
+    def extract(self, batch: pa.RecordBatch, listeners: Mapping[int, Listener]) -> Iterator[tuple[Listener, Extracted]]:
+        """Yield the parts of an entry for the listeners (by subscription), in the order of the rows."""
         ...
 
 
 class Listener:
-    """One that listens: what it has not been given yet, and where it stands."""
+    """The position of one reader of a topic, and the contents that it has not consumed yet."""
 
     def __init__(self, position: Position) -> None:
         self.position = position
         self.waiting: deque[tuple[Any, Position]] = deque()
 
-    def offer(self, entry: int, found: Found) -> bool:
-        """Take what an entry says, unless it stands before the position, or has been said before; whether it was
-        taken.
-        """
-        held = self.position
-        if (entry, found.row) < (held.entry, held.rows) or not self.is_news(found):
+    def offer(self, entry: int, extracted: Extracted) -> bool:
+        """Accept a part of an entry, unless it is before the position or a repetition; return whether it was."""
+        position = self.position
+        if (entry, extracted.row) < (position.entry, position.rows) or not self.is_news(extracted):
             return False
-        self.position = Position(entry, found.row + 1, max(found.mark, held.mark))
-        self.waiting.append((found.what, self.position))
+        self.position = Position(entry, extracted.row + 1, max(extracted.mark, position.mark))
+        self.waiting.append((extracted.content, self.position))
         return True
 
-    def is_news(self, found: Found) -> bool:
-        """Whether it has not been said before: a pipeline that starts anew says everything again."""
-        return found.mark > self.position.mark
+    def is_news(self, extracted: Extracted) -> bool:
+        """Return whether it is no repetition: a pipeline on an empty checkpoint publishes everything again."""
+        return extracted.mark > self.position.mark
 
 
 class Feed:
-    """A topic, read once for all its listeners."""
+    """Reads a topic once for all its listeners."""
 
     def __init__(self, log: Log, extractor: Extractor) -> None:
         self._log, self._extractor = log, extractor
         self._position: int | None = None
         self._listeners: dict[int, Listener] = {}
-        self._stirred: dict[Listener, None] = {}
+        self._active: dict[Listener, None] = {}
 
     def join(self, subscription: int, listener: Listener) -> None:
-        """Let a listener hear what stands after its position. Those that were there first hear nothing twice.
+        """Add a listener, from its position on; earlier listeners get nothing twice.
 
         Raises:
-            Deleted: some of it is gone.
+            Deleted: some of it is trimmed.
         """
         self.join_many({subscription: listener})
 
     def join_many(self, listeners: Mapping[int, Listener]) -> None:
-        """`join` for many, each from its own position, in one pass over the log.
+        """Add many listeners, each from its own position on, in one pass over the log.
 
-        A listener is handed entries from its own on, as if it had joined alone: what it makes of an entry may depend on
-        those that it has seen.
+        A listener gets the entries from its own position on, as if it had joined alone: how it extracts an entry may
+        depend on earlier ones.
 
         Raises:
-            Deleted: some of what one of them has not heard is gone; none has joined.
+            Deleted: some of what one of them has not read is trimmed; none has joined.
         """
         if not listeners:
             return
@@ -108,7 +106,7 @@ class Feed:
         self._listeners.update(listeners)
 
     def _entries(self, position: int, end: int) -> Iterator[Entry]:
-        """The entries after a position, up to another."""
+        """Yield the entries after a position, up to another."""
         while position < end:
             entries = self._log.read(self._extractor.topic, position, limit=_ENTRIES)
             yield from (entry for entry in entries if entry.position <= end)
@@ -116,35 +114,35 @@ class Feed:
 
     def _refuse_deleted(self, listeners: Iterable[Listener]) -> None:
         topic = self._extractor.topic
-        gone = self._log.trimmed([topic] if isinstance(topic, str) else list(topic))
+        trimmed = self._log.trimmed([topic] if isinstance(topic, str) else list(topic))
         for listener in listeners:
-            if START < listener.position.entry < gone:
+            if START < listener.position.entry < trimmed:
                 raise Deleted(
                     f"position {listener.position} of {topic} is too old: retention has deleted entries up"
-                    f" to {gone}; begin again without a position, with the current answer"
+                    f" to {trimmed}; begin again without a position, with the current answer"
                 )
 
     def leave(self, subscription: int) -> None:
-        """A listener has heard enough."""
+        """Remove a listener."""
         self._listeners.pop(subscription, None)
 
     def poll(self) -> bool:
-        """Look once whether there is more; whether there was."""
+        """Read the topic once; return whether there were new entries."""
         entries = self._log.read(self._extractor.topic, self._position or 0, limit=_ENTRIES)
         for entry in entries:
             self._hand_out(entry, self._listeners)
             self._position = entry.position
         return bool(entries)
 
-    def stirred(self) -> list[Listener]:
-        """The listeners that have heard something since this was last asked."""
-        found, self._stirred = list(self._stirred), {}
-        return found
+    def drain_active(self) -> list[Listener]:
+        """Return the listeners that have accepted something since the last call."""
+        active, self._active = list(self._active), {}
+        return active
 
     def _hand_out(self, entry: Entry, listeners: Mapping[int, Listener]) -> None:
-        extracted: list[tuple[Listener, Found]] = []
+        extracted: list[tuple[Listener, Extracted]] = []
         with skipping(f"an entry of {entry.topic}"):
             extracted = list(self._extractor.extract(rows.unpack(entry.payload, OUTPUT_LIMITS), listeners))
-        for listener, found in extracted:
-            if listener.offer(entry.position, found):
-                self._stirred[listener] = None
+        for listener, part in extracted:
+            if listener.offer(entry.position, part):
+                self._active[listener] = None

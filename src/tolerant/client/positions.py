@@ -1,4 +1,4 @@
-"""Where a reader stands: what an application keeps, and resumes from."""
+"""Positions of readers in a topic, which an application stores and resumes from."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from tolerant.transport.log import START
 
 WHOLE = 1 << 62
-"""More rows than any entry has: the whole of it."""
+"""More rows than any entry has: the whole entry."""
 
 
 @dataclass(frozen=True, order=True)
 class Position:
-    """After `rows` rows of the entry at `entry`; `mark` is the time or step of what was read last.
+    """The position after `rows` rows of the entry at `entry`; `mark` is the time or step of what was read last.
 
     >>> str(Position(17, 3, 250)), Position.of("17:3:250") == Position(17, 3, 250), Position.of(17).rows == WHOLE
     ('17:3:250', True, True)
@@ -26,18 +26,18 @@ class Position:
         return f"{self.entry}:{self.rows}:{self.mark}"
 
     @classmethod
-    def of(cls, kept: Position | str | int) -> Position:
-        """A position as it was kept: itself, its text, or the position of a log entry that was dealt with.
+    def of(cls, stored: Position | str | int) -> Position:
+        """Return the position that was stored: as itself, as its text, or as the position of a processed log entry.
 
         Raises:
             ValueError: the text is not that of a position.
         """
-        if isinstance(kept, Position):
-            return kept
-        if isinstance(kept, int):
-            return cls(kept)
+        if isinstance(stored, Position):
+            return stored
+        if isinstance(stored, int):
+            return cls(stored)
         try:
-            entry, rows, mark = (int(part) for part in kept.split(":"))
+            entry, rows, mark = (int(part) for part in stored.split(":"))
         except ValueError:
-            raise ValueError(f"a position is text such as '17:3:250', got {kept!r}") from None
+            raise ValueError(f"a position is text such as '17:3:250', got {stored!r}") from None
         return cls(entry, rows, mark)

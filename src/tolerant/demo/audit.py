@@ -1,4 +1,4 @@
-"""Holds every answer against the truth, tick by tick: the trace is known, so the promise can be checked."""
+"""Checks every answer against the truth, tick by tick: the trace is known, so the promise can be checked."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def audit(
 ) -> Audit:
     """Check every series at every tick; `times[t]` is the event time of the trace's tick t, microseconds.
 
-    Give only ticks that the pipeline's horizon has passed: before that an answer may still be on its way.
+    Give only ticks that the pipeline's watermark has passed: before that an answer may still be on its way.
     """
     by_series: dict[Series, list[Answer]] = {series: [] for series in queries}
     for answer in answers:
@@ -106,7 +106,7 @@ def _audit_one(
     stands = held(answers, times)
     low, high = stands.low[stands.settled], stands.high[stands.settled]
     exact = exact[stands.settled]
-    # The tolerance of specs/1-filters.md §2.5: rounding, nothing else.
+    # The tolerance of docs/design/filters.md §2.5: rounding, nothing else.
     slack = 1e-9 * query.within + 1e-11 * np.maximum(np.abs(exact), np.maximum(np.abs(low), np.abs(high)))
     kept = (low - slack <= exact) & (exact <= high + slack) & (high - low <= 2 * query.within + slack)
     return Audit(

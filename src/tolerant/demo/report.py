@@ -10,7 +10,7 @@ import numpy as np
 
 from tolerant.demo import picture
 from tolerant.demo.audit import held, truth
-from tolerant.demo.performance import Outcome
+from tolerant.demo.run import Outcome
 from tolerant.demo.sources import BEGIN
 from tolerant.demo.sums import growth
 from tolerant.streams import SECOND

@@ -18,6 +18,7 @@ from tolerant.edge import Source
 from tolerant.streams import SECOND
 from tolerant.transport import Log
 from tolerant.transport.rows import clock_batch
+from tolerant.transport.topics import updates_topic
 
 BEGIN = 1_000_000_000 * SECOND
 """The event time of tick 0: a boundary, and the same in every run."""
@@ -48,7 +49,7 @@ def play(connection: Connection, log: str, shape: Shape, number: int) -> None:
             connection.send(now)
 
 
-class Conductor:
+class TraceClock:
     """Starts the source processes, and moves their time and the log's clock forward together."""
 
     def __init__(self, log: Log, shape: Shape) -> None:
@@ -86,7 +87,7 @@ class Conductor:
 
     def clock(self, now: int) -> None:
         """Let the log's clock show `now`."""
-        self._log.append(f"updates.{STREAM}", clock_batch(now))
+        self._log.append(updates_topic(STREAM), clock_batch(now))
 
     def stop(self) -> None:
         """End the processes, cleanly where they still listen."""

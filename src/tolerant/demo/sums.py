@@ -17,8 +17,9 @@ from tolerant.sql.membership import Keys, members
 from tolerant.streams import Stream
 from tolerant.traces import Trace
 from tolerant.transport import Log, rows
+from tolerant.transport.topics import updates_topic
 
-MESSAGE_KINDS = ("update", "hello", "beat", "ack", "gone", "wish")
+MESSAGE_KINDS = ("update", "hello", "heartbeat", "ack", "gone", "form_request")
 """The kinds of rows from a source that count as messages; grants and forms are those that go the other way."""
 
 
@@ -52,7 +53,7 @@ def aggregates(queries: Sequence[CreateQuery], stream: Stream, items: Sequence[s
 def sent(log: Log, stream: str, grants: int, forms: int) -> Cost:
     """What stands in the log: every row of a source, counted by kind, and what the pipeline says to sources."""
     kinds: Counter[str] = Counter()
-    for entry in log.read(f"updates.{stream}"):
+    for entry in log.read(updates_topic(stream)):
         kinds.update(rows.unpack(entry.payload).column("kind").to_pylist())
     back = {"grant": grants, "form": forms}
     return Cost("predictive filters", {kind: kinds[kind] for kind in MESSAGE_KINDS} | back, simulated=False)

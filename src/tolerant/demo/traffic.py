@@ -1,4 +1,4 @@
-"""The demo's data: what ten hosts see of their network, and the five overlapping queries of seed 004, Example 2.
+"""The demo's data: what ten hosts see of their network, and the five overlapping queries of [OJW03], Example 2.
 
 As in the seed each host sorts its packets into measurement groups, so finely that every query is a sum of groups:
 by direction, by whether the other side is inside or outside the organisation, by service, by kind of packet. An

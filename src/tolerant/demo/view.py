@@ -86,7 +86,7 @@ def costs_table(costs: Sequence[Cost], found: Audit) -> Table:
 def made_of(messages: Mapping[str, int]) -> str:
     """Counts by kind, in words.
 
-    >>> made_of({"update": 1200, "grant": 1, "beat": 0})
+    >>> made_of({"update": 1200, "grant": 1, "heartbeat": 0})
     '1,200 updates, 1 grant'
     """
     return ", ".join(f"{count:,} {kind}{'' if count == 1 else 's'}" for kind, count in messages.items() if count)

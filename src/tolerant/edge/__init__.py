@@ -1,29 +1,29 @@
 """Runs beside the data: sources that send a value only when the promise needs it, tables, the host agent, the replayer.
 
-`Source` is the door for applications with items, `Table` for those with rows. Inside, `SourceCore` is the protocol as a
-pure state machine, `FilterBank` its filters as arrays; both can be read and tested without a log. `run_agent` and
-`replay` are sources ready made, `load_table` fills a table from a file.
+Applications feed items with `Source` and rows with `Table`. Inside, `SourceCore` is the protocol as a pure state
+machine and `FilterArray` its filters as arrays; both can be read and tested without a log. `run_agent` and `replay` are
+ready-made sources, `load_table` fills a table from a file.
 """
 
-from tolerant.edge.agent import HostMetrics, run_agent
-from tolerant.edge.bank import FilterBank, FilterState
-from tolerant.edge.carrier import ConflictWarning, SourceConflict, SourceError
-from tolerant.edge.core import SourceCore
+from tolerant.edge.background_sender import ConflictWarning, SourceConflict, SourceError
 from tolerant.edge.definition import default_name, find_stream, find_table
+from tolerant.edge.filter_array import FilterArray, FilterState
+from tolerant.edge.host_agent import HostMetrics, run_agent
 from tolerant.edge.keys import ItemKey
-from tolerant.edge.loading import Loaded, load_lookup, load_table
-from tolerant.edge.replay import Replayed, replay
 from tolerant.edge.source import Source
+from tolerant.edge.source_core import SourceCore
 from tolerant.edge.table import Table
+from tolerant.edge.table_files import Loaded, load_lookup, load_table
+from tolerant.edge.trace_replay import ReplaySummary, replay
 
 __all__ = [
     "ConflictWarning",
-    "FilterBank",
+    "FilterArray",
     "FilterState",
     "HostMetrics",
     "ItemKey",
     "Loaded",
-    "Replayed",
+    "ReplaySummary",
     "Source",
     "SourceConflict",
     "SourceCore",

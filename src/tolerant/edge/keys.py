@@ -1,4 +1,4 @@
-"""From an item as the application names it to the key text of the log."""
+"""Converts items as applications name them into the key texts of the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ItemKey: TypeAlias = KeyPart | tuple[KeyPart, ...]
 
 
 def item_text(item: object, stream: Stream) -> str:
-    """The key text of an item of `stream`.
+    """Return the key text of an item of `stream`.
 
     Raises:
         ValueError: the item does not fit the stream's key.
@@ -20,7 +20,7 @@ def item_text(item: object, stream: Stream) -> str:
     types = stream.key_types
     if isinstance(item, str):
         if types == ("STRING",):
-            return _own(item)
+            return _not_reserved(item)
         try:
             item = key_parts(item, types)
         except ValueError:
@@ -34,18 +34,18 @@ def item_text(item: object, stream: Stream) -> str:
             raise ValueError(
                 f"column {column!r} of item {item!r} must be {kind}, got {type(part).__name__} {part!r:.40}"
             )
-    return _own(key_text(item))
+    return _not_reserved(key_text(item))
 
 
-def _own(text: str) -> str:
-    """The text, if it is not one of those that are kept for sums of items."""
+def _not_reserved(text: str) -> str:
+    """Return the text, or raise if it is reserved for sums of items."""
     if is_sum(text):
         raise ValueError(f"item {text!r} must not begin with the character U+001F, which sums of items have")
     return text
 
 
 def item_of_name(name: str, stream: Stream) -> str:
-    """The key text of an item whose name stands in a file: a JSON list, or the columns with '/' between them.
+    """Return the key text of an item named in a file: as a JSON list, or as the columns with '/' between them.
 
     `web-1/in` and `["web-1","in"]` are the same item of a stream with two key columns.
 

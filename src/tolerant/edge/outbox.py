@@ -1,4 +1,4 @@
-"""The rows that a source has said and not yet appended, in order."""
+"""Rows of a source that are not yet appended to the log, in order."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.kernels.versions import version
-from tolerant.transport.rows import Piece, updates_batch
+from tolerant.transport.rows import TimedRange, updates_batch
 
 
-class _Rows(NamedTuple):
+class _OutgoingRows(NamedTuple):
     kind: str
     handles: NDArray[np.int64]
     at: int
@@ -20,18 +20,18 @@ class _Rows(NamedTuple):
     grants: NDArray[np.int64]
     slopes: NDArray[np.float64]
     reports: NDArray[np.void] | None
-    ways: list[list[Piece] | None] | None
+    histories: list[list[TimedRange] | None] | None
 
 
 class Outbox:
-    """Collects rows of one source and epoch, and numbers them; `take` makes them one batch."""
+    """Collects rows of one source and epoch, and numbers them; `drain` returns them as one batch."""
 
     def __init__(self, source: str, epoch: int) -> None:
         self._source = source
         self._epoch = epoch
         self._next = 1
         self._size = 0
-        self._rows: list[_Rows] = []
+        self._rows: list[_OutgoingRows] = []
 
     def __len__(self) -> int:
         return self._size
@@ -45,20 +45,21 @@ class Outbox:
         grants: NDArray[np.int64],
         slopes: NDArray[np.float64] | None = None,
         reports: NDArray[np.void] | None = None,
-        ways: list[list[Piece] | None] | None = None,
+        histories: list[list[TimedRange] | None] | None = None,
     ) -> None:
-        """Say rows of one kind and moment; the arrays are kept. A handle of −1 stands for no item. `ways`: where the
-        items have been lately.
+        """Add rows of one kind and event time; the arrays are kept, not copied. A handle of −1 stands for no item.
+        `histories`: the reported history of each item.
         """
         slopes = np.zeros(len(handles)) if slopes is None else slopes
-        self._rows.append(_Rows(kind, handles, at, values, grants, slopes, reports, ways))
+        self._rows.append(_OutgoingRows(kind, handles, at, values, grants, slopes, reports, histories))
         self._size += len(handles)
 
-    def take(self, keys: list[str], clock: int) -> pa.RecordBatch:
-        """All rows as one batch; `keys` names the handles, and everything up to `clock` has been offered.
+    def drain(self, keys: list[str], clock: int) -> pa.RecordBatch:
+        """Remove and return all rows as one batch; `keys` names the handles, and everything up to `clock` has been
+        offered.
 
-        A row's `through` is the moment before the next row's `at`, so that it is true of each row alone; the last
-        one's is `clock`.
+        A row's `through` is one microsecond before the next row's `at`, so that it is true of each row alone; the
+        last row's is `clock`.
         """
         rows, self._rows = self._rows, []
         size, self._size = self._size, 0
@@ -77,25 +78,25 @@ class Outbox:
             grant=np.concatenate([row.grants for row in rows]),
             slope=np.concatenate([row.slopes for row in rows]),
             report=_reports(rows),
-            ways=_ways(rows),
+            ways=_histories(rows),
         )
 
 
-def _ways(rows: list[_Rows]) -> list[list[Piece] | None] | None:
-    """Where each row's item has been, None where nothing is said of that; None: nothing is said of any."""
-    if not any(row.ways is not None and any(row.ways) for row in rows):
+def _histories(rows: list[_OutgoingRows]) -> list[list[TimedRange] | None] | None:
+    """Return the reported history of each row, None for rows without; None if no row has one."""
+    if not any(row.histories is not None and any(row.histories) for row in rows):
         return None
-    return [way for row in rows for way in (row.ways or [None] * len(row.handles))]
+    return [history for row in rows for history in (row.histories or [None] * len(row.handles))]
 
 
-def _reports(rows: list[_Rows]) -> list[bytes | None] | None:
-    """A report for each row, None where there is none."""
+def _reports(rows: list[_OutgoingRows]) -> list[bytes | None] | None:
+    """Return the report of each row, None for rows without; None if no row has one."""
     if all(row.reports is None for row in rows):
         return None
-    found: list[bytes | None] = []
+    reports: list[bytes | None] = []
     for row in rows:
         if row.reports is None:
-            found += [None] * len(row.handles)
+            reports += [None] * len(row.handles)
         else:
-            found += [one.tobytes() if one["unit"] > 0 else None for one in row.reports]
-    return found
+            reports += [report.tobytes() if report["unit"] > 0 else None for report in row.reports]
+    return reports

@@ -1,22 +1,23 @@
-"""`Source`: the items of one process, sent only when they have to be (`specs/0-pipeline.md` §6)."""
+"""`Source`: feeds the items of one process into the log (`docs/design/pipeline.md` §6)."""
 
 from __future__ import annotations
 
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.edge.carrier import Carrier, ConflictWarning, SourceConflict
+from tolerant.edge.background_sender import BackgroundSender, ConflictWarning, SourceConflict
 from tolerant.edge.definition import default_name, find_stream
-from tolerant.edge.feeding import check_served, core_of
+from tolerant.edge.initial_filters import check_served, core_of
 from tolerant.edge.keys import ItemKey, item_text
-from tolerant.edge.post import SourcePost
+from tolerant.edge.source_transport import SourceTransport
 from tolerant.edge.values import as_numbers
-from tolerant.edge.warming import warm_source
+from tolerant.edge.warm_up import warm_source
 from tolerant.streams import SECOND
 from tolerant.transport import Log, open_log
 from tolerant.transport.common import wall_clock
@@ -25,21 +26,21 @@ _LISTED = 5  # items that a message names
 
 
 class Source:
-    """Feeds items of a stream into the log: values go in by `set`, and are sent only if they have to be.
+    """Feeds items of a stream into the log: `set` takes values, and a value is sent only when it leaves its filter.
 
     stream: the stream's name; its definition is read from the log, and waited for up to `timeout` seconds.
     log: a URI, or an open log.
-    name: who this is: the same after a restart, and different from every other running source of the stream; default
-        `host/program`. An item belongs to one source.
-    on_conflict: what to do when another source has said hello with an item of this one. "warn": a `ConflictWarning`,
-        and the item's next value takes it back. "raise": the next call raises `SourceConflict` and takes nothing; the
+    name: the source's name: the same after a restart, and different from every other running source of the stream;
+        default `host/program`. An item belongs to one source.
+    on_conflict: what to do when another source has sent a hello for an item of this one. "warn": a `ConflictWarning`,
+        and the item's next value takes it back. "raise": the next call raises `SourceConflict` and applies nothing; the
         item's next value after that takes it back.
-    clock: the source's time in microseconds. Default: the wall clock, and a thread that does in the background what
-        time asks for. With a clock of one's own there is no thread: call `advance` as time passes.
+    clock: the source's time in microseconds. Default: the wall clock, and a background thread that sends rows and
+        advances time. With a given clock there is no thread: call `advance` as time passes.
 
-    What was set is in the log within about 50 ms, in order. While the log cannot be used, rows wait and are tried
-    again; once that has lasted longer than the stream's lease, calls raise `SourceError` until it can. Threads may
-    share a source.
+    A value that has to be sent is in the log within about 50 ms, in order. While the log cannot be used, rows wait and
+    are retried; once that has lasted longer than the stream's lease, calls raise `SourceError` until the log can be
+    used again. Threads may share a source.
     """
 
     def __init__(
@@ -65,27 +66,27 @@ class Source:
             self._core = core_of(self.stream, self.name, self.epoch)
             self._lock = threading.Condition()
             self._clock = clock or wall_clock
-            self._post = post = SourcePost(self._core, self._log, self.stream, self._lock, self._clock)
+            self._transport = transport = SourceTransport(self._core, self._log, self.stream, self._lock, self._clock)
             # To the end of the topic, before the first hello.
-            news = post.receive()
-            self._core.form(news.forms, now=0)
-            self._core.grant(news.grants, now=0)
+            inbound = transport.receive()
+            self._core.apply_sum_offers(inbound.sum_offers, now=0)
+            self._core.grant(inbound.grants, now=0)
         except BaseException:
-            self._let_go()
+            self._close_log()
             raise
         self._handles: dict[object, int] = {}
-        self._carrier = Carrier(
+        self._sender = BackgroundSender(
             f"source {self.name!r}",
             self._log.uri,
-            post,
+            transport,
             self._lock,
             self.stream.options.lease / SECOND,
             background=clock is None,
-            passing=lambda: self._core.advance(self._core.wait_for_readings(self._clock())),
+            on_wake=lambda: self._core.advance(self._core.wait_for_readings(self._clock())),
         )
 
     def register(self, items: Sequence[ItemKey]) -> NDArray[np.int64]:
-        """Handles of these items, for `set_many` with arrays; nothing is sent before an item's first value."""
+        """Return handles of these items, for `set_many` with arrays; nothing is sent before an item's first value."""
         texts = [item_text(item, self.stream) for item in items]
         if self.stream.networked:
             check_served(texts, self.stream)
@@ -95,80 +96,80 @@ class Source:
             return handles
 
     def set(self, item: ItemKey, value: float) -> int:
-        """The item has this value now: at the event time returned, microseconds.
+        """Set the item's value; return its event time, microseconds.
 
-        NaN, infinities and what is no number: `ValueError`, and nothing changes.
+        NaN, infinities and other types than numbers: `ValueError`, and nothing changes.
         """
         return self.set_many([item], [value])
 
     def set_many(self, items: Sequence[ItemKey] | NDArray[np.int64], values: object) -> int:
-        """The items have these values, all at the event time returned; `items` are keys, or an array of handles.
+        """Set the values of many items at one event time, which is returned; `items` are keys, or an array of handles.
 
-        Readings that are taken once a tick cost least in one call at the tick (whole seconds, for ticks of a second):
+        Readings that are taken once per tick cost least in one call at the tick (whole seconds, for ticks of a second):
         within a twentieth of a tick after it their event time is the tick's.
 
         Raises:
-            ValueError: an item or a value is not what it should be; nothing of the call was taken.
-            SourceError: rows cannot be sent; nothing of the call was taken.
-            SourceConflict: another source has taken items of this one, which raises (`on_conflict`).
+            ValueError: an item or a value is not valid; nothing of the call was applied.
+            SourceError: rows cannot be sent; nothing of the call was applied.
+            SourceConflict: another source has taken items of this one, and `on_conflict` is "raise".
         """
         with self._lock:
             self._check()
-            handles = self._find(items)
+            handles = self._handles_of(items)
             at = self._core.offer(handles, as_numbers(values, items), self._now())
-            self._carrier.look()
+            self._sender.wake_if_full()
             return at
 
     def remove(self, item: ItemKey) -> None:
-        """The item no longer exists: queries go on without it."""
+        """Remove an item: queries continue without it."""
         with self._lock:
             self._check()
             text = item_text(item, self.stream)
             if self._core.filter_of(text) is None:
                 raise ValueError(f"item {item!r} has no value here, so it cannot be removed")
             self._core.remove(int(self._core.register([text])[0]), self._clock())
-            self._carrier.look()
+            self._sender.wake_if_full()
 
     def items(self) -> list[str]:
-        """The key texts of all items that have a value."""
+        """Return the key texts of all items that have a value."""
         with self._lock:
             return self._core.items()
 
     def due(self) -> int | None:
-        """With a clock of one's own: when `advance` has to be called at the latest; None: not before the next value."""
+        """Return when `advance` has to be called at the latest, with a given clock; None: not before the next value."""
         with self._lock:
             return self._core.due()
 
     def advance(self, now: int | None = None) -> None:
-        """With a clock of one's own: time has come to `now` (default: what the clock says).
+        """Advance time to `now` (default: the clock's time), for a source with a given clock.
 
-        Does what is due up to then, takes new grants, and returns when everything said is in the log.
+        Does what is due up to then, applies new grants, and returns when all rows are in the log.
         """
-        if self._carrier.in_background:
-            raise ValueError("advance is for a source with a clock of its own; this one goes by the wall clock")
+        if self._sender.in_background:
+            raise ValueError("advance is for a source with a clock of its own; this one uses the wall clock")
         with self._lock:
             self._check()
             self._core.advance(self._clock() if now is None else now)
         self.flush()
 
     def flush(self, timeout: float = 30.0) -> None:
-        """Return when everything said so far has been accepted by the log.
+        """Return when the log has accepted all rows so far.
 
         Raises:
-            SourceError: it was not, for `timeout` seconds.
+            SourceError: it has not within `timeout` seconds.
         """
-        self._carrier.flush(timeout)
+        self._sender.flush(timeout)
 
     def close(self, timeout: float = 30.0) -> None:
-        """Send what there is to send, and end. The items stay, and are stale after the lease. Twice does no harm.
+        """Send all waiting rows, and end. The items stay, and are stale after the lease. Closing twice does no harm.
 
         Raises:
             SourceError: some rows could not be sent in `timeout` seconds; they are lost.
         """
         try:
-            self._carrier.close(timeout)
+            self._sender.close(timeout)
         finally:
-            self._let_go()
+            self._close_log()
 
     def __enter__(self) -> Source:
         return self
@@ -179,12 +180,17 @@ class Source:
         self.close()
 
     def _check(self) -> None:
-        """Raise if rows cannot be sent; tell of items that another source has taken, each time once."""
-        self._carrier.check()
-        conflicts, self._post.conflicts = self._post.conflicts, []
+        """Raise if rows cannot be sent; report items that another source has taken, once per takeover."""
+        self._sender.check()
+        conflicts, self._transport.conflicts = self._transport.conflicts, []
         if not conflicts:
             return
-        listed = ", ".join(f"{one.item!r} by {one.owner!r}" for one in conflicts[:_LISTED])
+        # With the time: Python shows a warning of the same text only once.
+        listed = ", ".join(
+            f"{conflict.item!r} by {conflict.owner!r} at "
+            f"{datetime.fromtimestamp(conflict.since / SECOND, UTC):%F %T.%f} UTC"
+            for conflict in conflicts[:_LISTED]
+        )
         more = f" and {len(conflicts) - _LISTED} more" if len(conflicts) > _LISTED else ""
         text = (
             f"source {self.name!r} has lost items of stream {self.stream.name!r} to others that said hello with them: "
@@ -196,9 +202,9 @@ class Source:
 
     def _now(self) -> int:
         now = self._clock()
-        return self._core.nearest(now) if self._carrier.in_background else now
+        return self._core.nearest(now) if self._sender.in_background else now
 
-    def _find(self, items: Sequence[ItemKey] | NDArray[np.int64]) -> NDArray[np.int64]:
+    def _handles_of(self, items: Sequence[ItemKey] | NDArray[np.int64]) -> NDArray[np.int64]:
         if isinstance(items, np.ndarray):
             if items.dtype.kind not in "iu" or items.ndim != 1:
                 raise ValueError(f"an array of items must hold the handles that register gave, got {items.dtype}")
@@ -210,6 +216,6 @@ class Source:
         except (KeyError, TypeError):
             return self.register(items)
 
-    def _let_go(self) -> None:
+    def _close_log(self) -> None:
         if self._owns_log:
             self._log.close()

@@ -1,4 +1,4 @@
-"""Numbers as applications hand them in, checked: what is not a number is refused, with its item and position."""
+"""Checks numbers as applications pass them in; what is not a number is refused with its item and position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NUMBERS = "iuf"
 
 
 def as_numbers(values: object, items: Sequence[object] | NDArray[np.int64]) -> NDArray[np.float64]:
-    """`values` as float64[items]; integers and floats of any width are numbers, truth values and text are not.
+    """Return `values` as float64[items]; integers and floats of any width are numbers, booleans and text are not.
 
     Raises:
         ValueError: something is not a number, or there is not one for each item.

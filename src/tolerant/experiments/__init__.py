@@ -1,10 +1,10 @@
-"""The seeds' figures and tables, each run again on Spark: one file a figure.
+"""Reproduces the figures and tables of the papers on Spark: one folder per paper or chapter, one file per figure.
 
-A file here declares `EXPERIMENT = Experiment(figure, claim, grid, measure, judge, chart)`: what it reproduces, what
-must come out, the parameter sets, a function from one of them to rows, and a judgement of all rows. The harness
-distributes the parameter sets as a Spark job and makes the JSON, the picture and the verdict; `tolerant reproduce
-NAME` runs it. A good experiment states the claim before it looks, and reports where it does not hold as plainly as
-where it does.
+A file declares `EXPERIMENT = Experiment(figure, claim, grid, measure, judge, chart)`: the figure, the paper's claim,
+the parameter sets, a function from one parameter set to rows, and a verdict on all rows. The harness distributes the
+parameter sets as a Spark job and writes the JSON, the picture and the verdict; `tolerant reproduce NAME` runs it. A
+good experiment states the claim before it measures, and reports a claim that is not reproduced as plainly as one that
+is. Each folder's README.md cites its paper and lists figure, module and verdict.
 """
 
 from tolerant.experiments.harness import Chart, Experiment, Result, Row, Verdict, load, names, run

@@ -1,24 +1,24 @@
-"""What the pipeline may believe about a filter's width (`specs/0-pipeline.md` §4).
+"""The believed width of a filter: an upper bound of the width at the source (`docs/design/pipeline.md` §4).
 
-The believed width is the largest that any grant gives from the confirmed version on: so growth is believed when it
-is decided, a tightening when the source has confirmed it. A version that is not held makes the width unknown
+The believed width is the largest of the confirmed grant and all later ones: growth counts as soon as it is decided, a
+tightening when the source has confirmed it. After a row with a version that is in no slot, the width is unknown
 (infinite).
 
-An item holds its grants in a few slots. When they are full, the two oldest become one slot that covers both versions
-with the wider of the two widths: wider than need be, never narrower.
+An item keeps its grants in a few slots. When they are full, the two oldest become one slot that covers both versions
+with the wider of the two widths: possibly wider than necessary, never narrower.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tolerant.filters.state import SLOTS, Flags, Floats, Integers, Items
-from tolerant.kernels.compiled import borrowing, compiled
+from tolerant.filters.state import SLOTS, Flags, Floats, Integers, ItemArrays
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
 
 
-@borrowing
-def slot_width(items: Items, item: int, slot: int, passed: int, powers: Floats) -> float:
-    """The width that one slot gives after `passed` boundaries in all; `powers` as `kernels.decay.powers` makes them."""
+@compiled_no_refcount
+def slot_width(items: ItemArrays, item: int, slot: int, passed: int, powers: Floats) -> float:
+    """The width of a slot after `passed` periods in all; `powers` is the table of `kernels.decay.powers`."""
     width = items.slot_width[item, slot]
     if not items.slot_shrinks[item, slot] or np.isinf(width):
         return width
@@ -26,29 +26,28 @@ def slot_width(items: Items, item: int, slot: int, passed: int, powers: Floats) 
     return width * powers[min(steps, len(powers) - 1)]
 
 
-@borrowing
-def believed(items: Items, item: int, passed: int, powers: Floats) -> float:
-    """The width that must be counted for an item."""
+@compiled_no_refcount
+def believed(items: ItemArrays, item: int, passed: int, powers: Floats) -> float:
+    """The largest width that the filter of an item may have at its source; infinite where unknown."""
     if not (items.known[item] and items.seen[item]):
         return np.inf
-    widest, shrunk = 0.0, min(passed, items.lived_passed[item])  # a source that has died shrinks nothing
-    for slot in range(items.held[item]):
+    widest, shrunk = 0.0, min(passed, items.alive_periods[item])  # a dead source stops shrinking
+    for slot in range(items.grant_count[item]):
         widest = max(widest, slot_width(items, item, slot, shrunk, powers))
     return widest
 
 
-@borrowing
-def granted(items: Items, item: int, passed: int, powers: Floats) -> float:
-    """The width of the newest grant; infinite where there is none."""
-    held = items.held[item]
-    return slot_width(items, item, held - 1, passed, powers) if held > 0 else np.inf
+@compiled_no_refcount
+def granted(items: ItemArrays, item: int, passed: int, powers: Floats) -> float:
+    """The width of the newest grant; infinite without one."""
+    count = items.grant_count[item]
+    return slot_width(items, item, count - 1, passed, powers) if count > 0 else np.inf
 
 
-@borrowing
-def confirm(items: Items, item: int, version: int) -> bool:
-    """A row of the item carried this version: forget the older ones. True if the version is one that is held."""
-    held = items.held[item]
-    for slot in range(held):
+@compiled_no_refcount
+def confirm(items: ItemArrays, item: int, version: int) -> bool:
+    """Confirm the version that a row of the item carried, and drop older grants; False if no slot has this version."""
+    for slot in range(items.grant_count[item]):
         if items.slot_low[item, slot] <= version <= items.slot_high[item, slot]:
             items.slot_low[item, slot] = version
             _drop(items, item, slot)
@@ -58,20 +57,20 @@ def confirm(items: Items, item: int, version: int) -> bool:
     return False
 
 
-@borrowing
+@compiled_no_refcount
 def issue(
-    items: Items, item: int, version: int, width: float, shrinks: bool, since: int, passed: int, powers: Floats
+    items: ItemArrays, item: int, version: int, width: float, shrinks: bool, since: int, passed: int, powers: Floats
 ) -> None:
-    """Hold a new grant, of a version newer than all held."""
-    if items.held[item] == SLOTS:
+    """Store a grant whose version is newer than all stored ones."""
+    if items.grant_count[item] == SLOTS:
         _merge_oldest(items, item, passed, powers)
-    slot = items.held[item]
+    slot = items.grant_count[item]
     items.slot_low[item, slot] = version
     items.slot_high[item, slot] = version
     items.slot_width[item, slot] = width
     items.slot_shrinks[item, slot] = shrinks
     items.slot_since[item, slot] = since
-    items.held[item] = slot + 1
+    items.grant_count[item] = slot + 1
 
 
 @compiled
@@ -84,10 +83,10 @@ def issue_many(
     begun: int,
     passed: int,
     powers: Floats,
-    items: Items,
+    items: ItemArrays,
 ) -> tuple[Integers, Flags]:
-    """Issue a grant to each of these items, numbered from `first` on; their versions, and which are narrower than
-    believed.
+    """Issue a grant to each of these items, numbered from `first`; returns the versions, and which grants are narrower
+    than the believed width.
     """
     versions = np.empty(len(which), np.int64)
     narrower = np.empty(len(which), np.bool_)
@@ -100,28 +99,28 @@ def issue_many(
     return versions, narrower
 
 
-@borrowing
-def _drop(items: Items, item: int, count: int) -> None:
+@compiled_no_refcount
+def _drop(items: ItemArrays, item: int, count: int) -> None:
     if count == 0:
         return
-    for slot in range(items.held[item] - count):
+    for slot in range(items.grant_count[item] - count):
         _move(items, item, slot + count, slot)
-    items.held[item] -= count
+    items.grant_count[item] -= count
 
 
-@borrowing
-def _merge_oldest(items: Items, item: int, passed: int, powers: Floats) -> None:
+@compiled_no_refcount
+def _merge_oldest(items: ItemArrays, item: int, passed: int, powers: Floats) -> None:
     wider = max(slot_width(items, item, 0, passed, powers), slot_width(items, item, 1, passed, powers))
     items.slot_low[item, 1] = items.slot_low[item, 0]
     items.slot_width[item, 1] = wider
     items.slot_shrinks[item, 1] = items.slot_shrinks[item, 0] and items.slot_shrinks[item, 1]
-    # Not earlier than either began, so that the merged width is at no time below one of them.
+    # Starts when the later one does, so that the merged width is never below either of them.
     items.slot_since[item, 1] = max(passed, items.slot_since[item, 0], items.slot_since[item, 1])
     _drop(items, item, 1)
 
 
-@borrowing
-def _move(items: Items, item: int, source: int, target: int) -> None:
+@compiled_no_refcount
+def _move(items: ItemArrays, item: int, source: int, target: int) -> None:
     items.slot_low[item, target] = items.slot_low[item, source]
     items.slot_high[item, target] = items.slot_high[item, source]
     items.slot_width[item, target] = items.slot_width[item, source]
@@ -129,15 +128,15 @@ def _move(items: Items, item: int, source: int, target: int) -> None:
     items.slot_since[item, target] = items.slot_since[item, source]
 
 
-@borrowing
-def refresh_widths(items: Items, count: int, passed: int, powers: Floats) -> None:
-    """Bring `width` of the first `count` items up to date."""
+@compiled_no_refcount
+def refresh_widths(items: ItemArrays, count: int, passed: int, powers: Floats) -> None:
+    """Recompute `width` of the first `count` items."""
     for item in range(count):
         items.width[item] = believed(items, item, passed, powers)
 
 
 @compiled
-def granted_many(items: Items, count: int, passed: int, powers: Floats) -> Floats:
+def granted_many(items: ItemArrays, count: int, passed: int, powers: Floats) -> Floats:
     """`granted` of the first `count` items."""
     out = np.empty(count)
     for item in range(count):
@@ -146,18 +145,20 @@ def granted_many(items: Items, count: int, passed: int, powers: Floats) -> Float
 
 
 @compiled
-def unconfirmed(items: Items, count: int, passed: int, powers: Floats) -> Integers:
-    """The items among the first `count` that hold a grant narrower than what is believed, or whose width is unknown, or
-    that have been asked, or of which nothing has been heard at all, or not since their source started again: its hello
-    may have been lost, and one that no filter bounds says nothing by itself.
+def unconfirmed(items: ItemArrays, count: int, passed: int, powers: Floats) -> Integers:
+    """The items among the first `count` that owe a confirmation.
+
+    Their newest grant is narrower than the believed width, or the width is unknown; or they have been probed; or no row
+    of theirs has come, at all or since their source's restart: its hello may have been lost, and a source sends nothing
+    unprompted about an item without a filter.
     """
-    found = np.empty(count, np.int64)
+    owing = np.empty(count, np.int64)
     n = 0
     for item in range(count):
-        if items.held[item] == 0:
+        if items.grant_count[item] == 0:
             continue
         narrower = granted(items, item, passed, powers) < believed(items, item, passed, powers)
-        if narrower or items.asked[item] or items.stale[item] or not items.seen[item]:
-            found[n] = item
+        if narrower or items.probed[item] or items.stale[item] or not items.seen[item]:
+            owing[n] = item
             n += 1
-    return found[:n]
+    return owing[:n]

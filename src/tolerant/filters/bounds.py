@@ -1,12 +1,12 @@
-"""The bounds of every query, kept up to date row by row (`specs/1-filters.md` §2.2).
+"""The bounds of every query, kept up to date row by row (`docs/design/filters.md` §2.2).
 
-A sum is Σ K·centre with half-width Σ |K|·width / 2; a min or max lies between those of the items' lower and of their
-upper ends. Each event time at which the bounds of a query change gives one answer: rows of one `at` are one
+A sum is Σ K·centre with half-width Σ |K|·width / 2; a min (max) is bounded by the min (max) of the items' lower and of
+their upper ends. Each event time at which the bounds of a query change gives one answer: rows of one `at` are one
 transaction.
 
-A filter that changes by itself does so only while its source lives. Where that is not known, the bounds of an item are
-those of its filter at the last moment at which it is known and of every moment since: if the source has died, the last
-value that was set is in there, and if it has not, the present one.
+The centre of a predicted filter moves only while its source is alive. Beyond the time up to which that is known, the
+bounds of an item cover its filter at that time and at every moment since: they contain the last value if the source has
+died, and the present value if it has not.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from tolerant.filters.state import (
     NOTHING,
     SETTLING,
     STALE,
+    AnswerBatch,
     Flags,
     Integers,
-    Items,
-    Links,
-    Queries,
-    Said,
+    ItemArrays,
+    LinkArrays,
+    QueryArrays,
 )
-from tolerant.kernels.compiled import borrowing, compiled
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
 
 _ROUNDING = 1e-9
-"""How much of the tolerance rounding may take before an answer counts as settling."""
+"""Fraction of the tolerance that rounding may use before an answer counts as settling."""
 
 _CANCELLATION = 1e10
-"""A term this much larger than what is left of its sum has taken its digits with it: the sum is made anew."""
+"""Removing a term this much larger than the rest of its sum cancels the rest's digits: recompute the sum."""
 
 
 @compiled
 def _add(total: float, lost: float, term: float) -> tuple[float, float]:
-    # Neumaier's sum: what a float addition loses is kept beside it.
+    # Neumaier summation: accumulates the rounding error beside the total.
     new = total + term
     if abs(total) >= abs(term):
         lost += (total - new) + term
@@ -48,59 +48,61 @@ def _add(total: float, lost: float, term: float) -> tuple[float, float]:
     return new, lost
 
 
-@borrowing
-def _unproven(items: Items, item: int, tick: int) -> float:
-    """How far an item's centre has moved since its source was last known to live."""
-    ticks = tick - max(items.lived[item], items.since[item])
+@compiled_no_refcount
+def _unproven(items: ItemArrays, item: int, tick: int) -> float:
+    """How far an item's centre has moved since its source was last known to be alive."""
+    ticks = tick - max(items.alive_until[item], items.since[item])
     return items.slope[item] * ticks if ticks > 0 else 0.0
 
 
-@borrowing
-def centre_at(items: Items, item: int, tick: int) -> float:
-    """The centre of an item's filter, as its source computes it; half-way from where it last was for certain."""
+@compiled_no_refcount
+def centre_at(items: ItemArrays, item: int, tick: int) -> float:
+    """The centre of an item's filter; midway along the movement that is not certain (see `_unproven`)."""
     centre = items.level[item] + items.slope[item] * (tick - items.since[item])
     return centre - _unproven(items, item, tick) / 2
 
 
-@borrowing
-def width_at(items: Items, item: int, tick: int) -> float:
-    """The width that must be counted for an item: of its filter, and how far that may have moved or not."""
+@compiled_no_refcount
+def width_at(items: ItemArrays, item: int, tick: int) -> float:
+    """The width of an item's bounds: that of its filter, plus the movement of its centre that is not certain."""
     return items.width[item] + abs(_unproven(items, item, tick))
 
 
-@borrowing
-def ends(items: Items, item: int, tick: int) -> tuple[float, float]:
-    """Between which values an item must be reckoned with: in its filter, or beyond its leave, which it may have got;
-    but only where it has told that it is, if it has.
+@compiled_no_refcount
+def value_bounds(items: ItemArrays, item: int, tick: int) -> tuple[float, float]:
+    """Bounds of an item's value: its filter interval, extended to the suppressed side if a suppression may be in force,
+    intersected with its reported history.
     """
     centre, pad = centre_at(items, item, tick), items.pad[item]
     width = width_at(items, item, tick) + pad
     low, high = centre - width / 2, centre + width / 2
-    if items.far[item] > 0:
-        return max(min(low, items.leave[item] - pad / 2), items.least[item]), items.most[item]
-    if items.far[item] < 0:
-        return items.least[item], min(max(high, items.leave[item] + pad / 2), items.most[item])
+    if items.suppress_side[item] > 0:
+        return max(min(low, items.suppress_beyond[item] - pad / 2), items.reported_low[item]), items.reported_high[item]
+    if items.suppress_side[item] < 0:
+        return items.reported_low[item], min(
+            max(high, items.suppress_beyond[item] + pad / 2), items.reported_high[item]
+        )
     return low, high
 
 
-@borrowing
-def return_from(item: int, items: Items, queries: Queries, links: Links) -> None:
-    """An item's leave is over."""
-    items.far[item], items.asked[item] = 0, False
-    forget_told(item, items, queries, links)
+@compiled_no_refcount
+def end_suppression(item: int, items: ItemArrays, queries: QueryArrays, links: LinkArrays) -> None:
+    """End the suppression of an item."""
+    items.suppress_side[item], items.probed[item] = 0, False
+    forget_reported_range(item, items, queries, links)
 
 
-@borrowing
-def forget_told(item: int, items: Items, queries: Queries, links: Links) -> None:
-    """What an item has told of where it is holds no more."""
-    items.least[item], items.most[item] = -np.inf, np.inf
+@compiled_no_refcount
+def forget_reported_range(item: int, items: ItemArrays, queries: QueryArrays, links: LinkArrays) -> None:
+    """Discard the reported history of an item."""
+    items.reported_low[item], items.reported_high[item] = -np.inf, np.inf
     for position in range(links.item_start[item], links.item_start[item + 1]):
         queries.dirty[links.item_queries[position]] = True
 
 
-@borrowing
-def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -> None:
-    """Make total, drift, spread, unknown, low and high of a query anew from its members."""
+@compiled_no_refcount
+def _scan(query: int, tick: int, items: ItemArrays, queries: QueryArrays, links: LinkArrays) -> None:
+    """Recompute total, drift, spread, unknown, low and high of a query from its members."""
     total, total_lost, spread, spread_lost, unknown = 0.0, 0.0, 0.0, 0.0, 0
     drift, moving = 0.0, 0
     least = queries.fn[query] == MIN
@@ -115,11 +117,11 @@ def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -
             moving += 1
         total, total_lost = _add(total, total_lost, weight * centre)
         extreme = least or queries.fn[query] == MAX
-        if np.isinf(width) or (items.far[item] != 0 and not extreme):
+        if np.isinf(width) or (items.suppress_side[item] != 0 and not extreme):
             unknown += 1
         else:
             spread, spread_lost = _add(spread, spread_lost, abs(weight) * width)
-        bottom, top = ends(items, item, tick)
+        bottom, top = value_bounds(items, item, tick)
         if least:
             low, high = min(low, bottom), min(high, top)
         else:
@@ -132,9 +134,11 @@ def _scan(query: int, tick: int, items: Items, queries: Queries, links: Links) -
     queries.dirty[query] = False
 
 
-@borrowing
-def _bounds(query: int, tick: int, items: Items, queries: Queries, links: Links) -> tuple[float, float, float, int]:
-    """low, value, high and flags of a query now."""
+@compiled_no_refcount
+def _bounds(
+    query: int, tick: int, items: ItemArrays, queries: QueryArrays, links: LinkArrays
+) -> tuple[float, float, float, int]:
+    """low, value, high and flags of a query at `tick`."""
     fn, n = queries.fn[query], queries.members[query]
     flags = STALE if queries.stale[query] > 0 else 0
     if fn == COUNT:
@@ -152,7 +156,7 @@ def _bounds(query: int, tick: int, items: Items, queries: Queries, links: Links)
         return low, value, high, flags
     share = float(n) if fn == AVG else 1.0
     value = (queries.total[query] + queries.total_lost[query]) / share
-    if not np.isfinite(value):  # a sum that was too large for any number leaves nothing behind to go on from
+    if not np.isfinite(value):  # an overflow cannot be undone by subtraction
         _scan(query, tick, items, queries, links)
         value = (queries.total[query] + queries.total_lost[query]) / share
         if not np.isfinite(value):
@@ -170,38 +174,52 @@ def _same(a: float, b: float) -> bool:
     return a == b or (np.isnan(a) and np.isnan(b))
 
 
-@borrowing
-def say(
-    asked: Integers, at: int, tick: int, items: Items, queries: Queries, links: Links, said: Said, count: int
+@compiled_no_refcount
+def emit(
+    chosen: Integers,
+    at: int,
+    tick: int,
+    items: ItemArrays,
+    queries: QueryArrays,
+    links: LinkArrays,
+    batch: AnswerBatch,
+    count: int,
 ) -> int:
-    """Write the answers of those queries asked about that changed since they were last given; the new number of
-    answers. `tick` is that of `at`.
+    """Append the answers of those of the chosen queries that changed since they were last emitted to `batch`, which has
+    `count`; returns the new count. `tick` is that of `at`.
     """
-    for query in asked:
+    for query in chosen:
         queries.touched[query] = False
         low, value, high, flags = _bounds(query, tick, items, queries, links)
         if (
-            flags == queries.said_flags[query]
-            and _same(low, queries.said_low[query])
-            and _same(value, queries.said_value[query])
-            and _same(high, queries.said_high[query])
+            flags == queries.emitted_flags[query]
+            and _same(low, queries.emitted_low[query])
+            and _same(value, queries.emitted_value[query])
+            and _same(high, queries.emitted_high[query])
         ):
             continue
-        queries.said_low[query], queries.said_value[query], queries.said_high[query] = low, value, high
-        queries.said_flags[query] = flags
-        said.query[count], said.at[count] = query, at
-        said.low[count], said.value[count], said.high[count] = low, value, high
-        said.flags[count] = flags
+        queries.emitted_low[query], queries.emitted_value[query], queries.emitted_high[query] = low, value, high
+        queries.emitted_flags[query] = flags
+        batch.query[count], batch.at[count] = query, at
+        batch.low[count], batch.value[count], batch.high[count] = low, value, high
+        batch.flags[count] = flags
         count += 1
     return count
 
 
 @compiled
 def pass_ticks(
-    tick: int, until: int, length: int, items: Items, queries: Queries, links: Links, said: Said, count: int
+    tick: int,
+    until: int,
+    length: int,
+    items: ItemArrays,
+    queries: QueryArrays,
+    links: LinkArrays,
+    batch: AnswerBatch,
+    count: int,
 ) -> int:
-    """Move the centres from `tick` to `until`, and say at each tick (of `length`) what that changes; the new number of
-    answers.
+    """Move the centres from `tick` to `until`, and append the answers that change at each tick (of `length`); returns
+    the new number of answers in `batch`.
     """
     moving = np.flatnonzero(queries.moving > 0)
     if moving.size == 0:
@@ -216,22 +234,22 @@ def pass_ticks(
                 queries.total[query], queries.total_lost[query] = _add(
                     queries.total[query], queries.total_lost[query], queries.drift[query]
                 )
-        count = say(moving, tick * length, tick, items, queries, links, said, count)
+        count = emit(moving, tick * length, tick, items, queries, links, batch, count)
     return count
 
 
 @compiled
-def _with_unproven_items(tick: int, items: Items, queries: Queries, links: Links) -> Flags:
-    """Which queries have an item whose centre moves beyond the time up to which its source is known to have lived."""
-    found = np.zeros(queries.fn.size, np.bool_)
+def _with_unproven_items(tick: int, items: ItemArrays, queries: QueryArrays, links: LinkArrays) -> Flags:
+    """Which queries have an item whose centre moves beyond the time up to which its source is known to be alive."""
+    unproven = np.zeros(queries.fn.size, np.bool_)
     for item in range(links.item_start.size - 1):
-        if items.slope[item] != 0.0 and items.lived[item] < tick:
+        if items.slope[item] != 0.0 and items.alive_until[item] < tick:
             for position in range(links.item_start[item], links.item_start[item + 1]):
-                found[links.item_queries[position]] = True
-    return found
+                unproven[links.item_queries[position]] = True
+    return unproven
 
 
-@borrowing
+@compiled_no_refcount
 def move(
     item: int,
     level: float,
@@ -239,11 +257,11 @@ def move(
     since: int,
     width: float,
     tick: int,
-    items: Items,
-    queries: Queries,
-    links: Links,
+    items: ItemArrays,
+    queries: QueryArrays,
+    links: LinkArrays,
 ) -> None:
-    """Give an item a new filter, and carry that into its queries."""
+    """Give an item a new filter, and update the sums and extremes of its queries."""
     old_centre, old_slope, pad = centre_at(items, item, tick), items.slope[item], items.pad[item]
     old_width = width_at(items, item, tick) + pad
     items.level[item], items.slope[item], items.since[item] = level, slope, since
@@ -257,7 +275,7 @@ def move(
         fn = queries.fn[query]
         if weight == 0.0 or fn == COUNT or queries.dirty[query]:
             continue
-        if items.far[item] != 0:  # its leave may reach it yet: the filter is not all there is to reckon with
+        if items.suppress_side[item] != 0:  # a suppression may be in force: the filter alone is no bound
             queries.dirty[query] = True
             continue
         queries.moving[query] += int(slope != 0.0) - int(old_slope != 0.0)
@@ -269,9 +287,9 @@ def move(
         _move_sum(query, weight, old_centre, old_width, centre, width, queries)
 
 
-@borrowing
+@compiled_no_refcount
 def _move_sum(
-    query: int, weight: float, old_centre: float, old_width: float, centre: float, width: float, queries: Queries
+    query: int, weight: float, old_centre: float, old_width: float, centre: float, width: float, queries: QueryArrays
 ) -> None:
     total, lost = _add(queries.total[query], queries.total_lost[query], -weight * old_centre)
     total, lost = _add(total, lost, weight * centre)
@@ -294,11 +312,11 @@ def _move_sum(
         queries.dirty[query] = True
 
 
-@borrowing
+@compiled_no_refcount
 def _move_extreme(
-    query: int, old_centre: float, old_width: float, centre: float, width: float, queries: Queries
+    query: int, old_centre: float, old_width: float, centre: float, width: float, queries: QueryArrays
 ) -> None:
-    # An end that moves outwards is the new extreme; the extreme itself moving inwards asks for a scan.
+    # An end that moves outwards may be the new extreme; the extreme itself moving inwards requires a scan.
     sign = 1.0 if queries.fn[query] == MIN else -1.0
     for side in (-1.0, 1.0):
         old, new = old_centre + side * old_width / 2, centre + side * width / 2
@@ -313,24 +331,24 @@ def _move_extreme(
             queries.high[query] = extreme
 
 
-@borrowing
-def rescan(asked: Integers, tick: int, items: Items, queries: Queries, links: Links) -> None:
-    """Make the sums and extremes of these queries anew, and count their stale members."""
-    for query in asked:
+@compiled_no_refcount
+def rescan(chosen: Integers, tick: int, items: ItemArrays, queries: QueryArrays, links: LinkArrays) -> None:
+    """Recompute the sums and extremes of these queries, and count their stale members."""
+    for query in chosen:
         stale, seen, size = 0, 0, 0
         for position in range(links.query_start[query], links.query_start[query + 1]):
             item = links.query_items[position]
             stale += int(items.stale[item] and links.query_weights[position] != 0.0)
             seen += int(items.seen[item])
-            size += int(not items.compound[item])
+            size += int(not items.is_sum[item])
         queries.stale[query] = stale
         queries.members[query] = seen if queries.fn[query] == COUNT else size
         _scan(query, tick, items, queries, links)
 
 
-@borrowing
-def appear(item: int, items: Items, queries: Queries, links: Links) -> None:
-    """An item has its first value."""
+@compiled_no_refcount
+def appear(item: int, items: ItemArrays, queries: QueryArrays, links: LinkArrays) -> None:
+    """Record that an item has its first value."""
     items.seen[item] = True
     for position in range(links.item_start[item], links.item_start[item + 1]):
         query = links.item_queries[position]
@@ -338,8 +356,8 @@ def appear(item: int, items: Items, queries: Queries, links: Links) -> None:
             queries.members[query] += 1
 
 
-@borrowing
-def mark(item: int, stale: bool, items: Items, queries: Queries, links: Links) -> None:
+@compiled_no_refcount
+def mark(item: int, stale: bool, items: ItemArrays, queries: QueryArrays, links: LinkArrays) -> None:
     """Mark an item stale or fresh."""
     items.stale[item] = stale
     for position in range(links.item_start[item], links.item_start[item + 1]):
@@ -347,15 +365,15 @@ def mark(item: int, stale: bool, items: Items, queries: Queries, links: Links) -
             queries.stale[links.item_queries[position]] += 1 if stale else -1
 
 
-@borrowing
-def mark_stale(which: Integers, stale: bool, items: Items, queries: Queries, links: Links) -> None:
-    """Mark items stale or fresh, and count it in their queries (`say` them afterwards)."""
+@compiled_no_refcount
+def mark_stale(which: Integers, stale: bool, items: ItemArrays, queries: QueryArrays, links: LinkArrays) -> None:
+    """Mark items stale or fresh, and count it in their queries; call `emit` for these afterwards."""
     for item in which:
         if items.stale[item] != stale:
             mark(item, stale, items, queries, links)
 
 
-def room(size: int) -> Said:
-    """Space for `size` answers."""
+def empty_batch(size: int) -> AnswerBatch:
+    """An uninitialised batch for `size` answers."""
     kinds = (np.int64, np.int64, np.float64, np.float64, np.float64, np.int8)
-    return Said._make(np.empty(size, kind) for kind in kinds)
+    return AnswerBatch._make(np.empty(size, kind) for kind in kinds)

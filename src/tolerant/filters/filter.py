@@ -1,4 +1,4 @@
-"""The filter that runs at a source (`specs/1-filters.md` §2.1)."""
+"""The filter that runs at a source (`docs/design/filters.md` §2.1)."""
 
 import math
 
@@ -8,7 +8,7 @@ class Filter:
 
     width: full width of the interval, ≥ 0; 0 sends every change, inf sends nothing.
     value: the value at the start; it counts as already sent.
-    shrink: the fraction of the width that `shrink()` takes away, in [0, 1).
+    shrink: the fraction of the width that `shrink()` removes, in [0, 1).
 
     >>> door = Filter(4, 10)
     >>> [door.offer(value) for value in (11, 12, 12.1)]
@@ -28,19 +28,19 @@ class Filter:
         return f"Filter(width={self.width}, centre={self.centre})"
 
     def offer(self, value: float) -> bool:
-        """Takes the item's value now; True if it has to be sent. NaN or infinity: `ValueError`, and nothing changes."""
+        """Set the item's present value; True if it must be sent. NaN or infinity: `ValueError`, and nothing changes."""
         self._last = _checked_value(value)
         return self._apply()
 
     def shrink(self) -> bool:
-        """Narrows the filter by one boundary; True if the value offered last is outside now and has to be sent."""
+        """Shrink the filter at the end of a period; True if the last value is now outside and must be sent."""
         self.width *= 1.0 - self._shrink
         return self._apply()
 
     def grant(self, width: float) -> bool:
-        """Sets the absolute width, so that a repeated grant does no harm; True if a value has to be sent.
+        """Set the absolute width, so that a repeated grant has no effect; True if a value must be sent.
 
-        Wider or equal never sends; narrower always does: the update is the confirmation.
+        A wider or equal grant sends nothing; a narrower one always does: the update is its confirmation.
         """
         narrower = _checked_width(width) < self.width
         self.width = float(width)

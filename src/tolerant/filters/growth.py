@@ -1,7 +1,7 @@
-"""A boundary: burdens, targets, deviations, shrinking and growth (`specs/1-filters.md` §2.4).
+"""The end of a period: burdens, targets, deviations, shrinking and growth (`docs/design/filters.md` §2.4).
 
-The pipeline and `simulate` use the same functions. What may be handed out is what is free under the *believed* widths:
-those that the sources' filters may still have (`specs/0-pipeline.md` §4); in `simulate`, the widths themselves.
+The pipeline and `simulate` use the same functions. Free is what the *believed* widths leave, the largest that the
+sources' filters may still have (`docs/design/pipeline.md` §4); in `simulate`, believed widths are the widths.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.filters.rows import RowArrays, Rows
+from tolerant.filters.constraints import ConstraintArrays, WidthConstraints
 from tolerant.filters.state import Flags, Floats, Integers
 from tolerant.filters.targets import deviate, improve
-from tolerant.kernels.compiled import borrowing, compiled
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
 from tolerant.kernels.random import bits_at
 
 _LEAST = 1e-9
-"""Of an item's cap: a narrower width counts as this much in a burden, and growth by less is not worth a grant."""
+"""Fraction of an item's cap: the least width in a burden, and the least growth that is worth a grant."""
 
 _TIE = 1e-10
-"""Of the largest deviation: two deviations that are this close are equal."""
+"""Fraction of the largest deviation within which two deviations count as equal."""
 
 _HEAVIEST = 1e300
-"""A burden is at most this, so that sums of burdens are finite."""
+"""Upper limit of a burden, so that sums of burdens are finite."""
 
 _FEW = 8
-"""So many items are looked for one by one; to find more of them it is faster to sort."""
+"""Up to this many items are selected one by one; for more, sorting is faster."""
 
 _Rank = float | np.uint64
 _Ranks = NDArray[np.float64] | NDArray[np.uint64]
@@ -35,8 +35,8 @@ _Ranks = NDArray[np.float64] | NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
-class Boundary:
-    """What a boundary decided: the new widths, who of the items gets a grant, the rows' targets, the items' burdens."""
+class Reallocation:
+    """The new widths, which items get a grant, the rows' targets, and the items' burdens."""
 
     widths: Floats
     granted: Flags
@@ -44,8 +44,8 @@ class Boundary:
     burdens: Floats
 
 
-def boundary(
-    rows: Rows,
+def reallocate(
+    rows: WidthConstraints,
     widths: Floats,
     counts: Integers,
     costs: Floats,
@@ -58,18 +58,18 @@ def boundary(
     believed: Floats | None = None,
     eligible: Flags | None = None,
     share: int = 1,
-) -> Boundary:
-    """Steps 1 to 5 of a boundary. All arrays have one entry an item but `targets`, which has one a row.
+) -> Reallocation:
+    """Steps 1 to 5 of a period's end. All arrays have one entry per item, but `targets` has one per row.
 
     widths, counts, costs: the width in force during the period, the updates received in it, the cost of one message.
-    period: its length in ticks. shrink: the fraction of its width that an adaptable item loses now.
-    targets: those of the last boundary, None if the rows have changed since.
-    key: of the random order of ties, made by `kernels.random.key_of(seed, shard, number of the boundary)`.
-    shrunk: the widths after the shrink, where the caller has them (to the bit, as the sources compute them).
-    believed: what the sources may have after the shrink, ≥ shrunk; infinite where unknown, then its rows give nothing.
-    eligible: who may grow now.
-    share: among how many of the most deviating items what is free is split (§5.2); 1, the seed's way, gives it to the
-    first.
+    period: its length in ticks. shrink: the fraction of its width that an adaptable item loses.
+    targets: those of the last period's end, None if the rows have changed since.
+    key: of the random order of ties, made by `kernels.random.key_of(seed, shard, number of the period)`.
+    shrunk: the widths after the shrink, if the caller has them (to the bit, as the sources compute them).
+    believed: the widths that the sources may have after the shrink, ≥ shrunk; infinite where unknown: then nothing is
+    free in the item's rows.
+    eligible: the items that may grow.
+    share: number of the most deviating items that split what is free (§5.2); 1, as in [OJW03], gives it to the first.
 
     A grant gives the widest width for which every row still has Σ a·believed ≤ β.
     """
@@ -79,28 +79,28 @@ def boundary(
     old = np.ascontiguousarray(widths, np.float64)
     may = rows.adaptable if eligible is None else np.ascontiguousarray(eligible, np.bool_)
     check_share(share)
-    asked = np.zeros(len(rows)) if targets is None else np.array(targets, np.float64)
-    if len(asked) != len(rows):
-        raise ValueError(f"targets must have one entry for each of the {len(rows)} rows, got {len(asked)}")
+    solved = np.zeros(len(rows)) if targets is None else np.array(targets, np.float64)
+    if len(solved) != len(rows):
+        raise ValueError(f"targets must have one entry for each of the {len(rows)} rows, got {len(solved)}")
     burdens, deviations = np.empty(rows.n_items), np.empty(rows.n_items)
     granted = np.zeros(rows.n_items, np.bool_)
     arrays = rows.arrays
     burden(arrays, old, np.asarray(counts, np.int64), np.asarray(costs, np.float64), float(period), burdens)
-    improve(arrays, burdens, asked)
-    deviate(arrays, burdens, asked, deviations)
-    held = new.copy() if believed is None else np.maximum(believed, new)
-    grow(arrays, new, held, deviations, may, key, granted, int(share))
-    return Boundary(new, granted, asked, burdens)
+    improve(arrays, burdens, solved)
+    deviate(arrays, burdens, solved, deviations)
+    assumed = new.copy() if believed is None else np.maximum(believed, new)
+    grow(arrays, new, assumed, deviations, may, key, granted, int(share))
+    return Reallocation(new, granted, solved, burdens)
 
 
 def check_share(share: int) -> None:
-    """Refuse what cannot be a number of items."""
+    """Raise `ValueError` unless `share` is a number of items."""
     if not (share >= 1 and share == int(share)):
         raise ValueError(f"share must be a whole number of items, at least 1, got {share}")
 
 
-@borrowing
-def burden(rows: RowArrays, widths: Floats, counts: Integers, costs: Floats, period: float, out: Floats) -> None:
+@compiled_no_refcount
+def burden(rows: ConstraintArrays, widths: Floats, counts: Integers, costs: Floats, period: float, out: Floats) -> None:
     """B = c·N / (T·W) of the adaptable items into `out`, 0 for others; for compiled code."""
     for item in range(out.size):
         out[item] = 0.0
@@ -111,7 +111,7 @@ def burden(rows: RowArrays, widths: Floats, counts: Integers, costs: Floats, per
 
 @compiled
 def grow(
-    rows: RowArrays,
+    rows: ConstraintArrays,
     widths: Floats,
     believed: Floats,
     deviations: Floats,
@@ -120,7 +120,7 @@ def grow(
     granted: Flags,
     share: int,
 ) -> None:
-    """Hand out what is free, by decreasing deviation; changes widths, believed and granted. For compiled code.
+    """Grant what is free, by decreasing deviation; changes widths, believed and granted. For compiled code.
 
     The k-th of the `share` most deviating items, from 0, takes 1/(share − k) of what it can get; later ones all.
     """
@@ -146,8 +146,8 @@ def grow(
 
 
 @compiled
-def _free(rows: RowArrays, believed: Floats) -> tuple[Floats, int]:
-    """What is left of each busy row's β, and how many of these rows have something left."""
+def _free(rows: ConstraintArrays, believed: Floats) -> tuple[Floats, int]:
+    """What is free of each busy row's β, and the number of rows with something free."""
     free = np.full(rows.beta.size, np.inf)
     live = 0
     for busy in (rows.alone, rows.coupled):
@@ -162,14 +162,14 @@ def _free(rows: RowArrays, believed: Floats) -> tuple[Floats, int]:
 
 @compiled
 def _candidates(
-    rows: RowArrays, free: Floats, deviations: Floats, eligible: Flags, tie: float
+    rows: ConstraintArrays, free: Floats, deviations: Floats, eligible: Flags, tie: float
 ) -> tuple[Integers, Integers]:
-    """The items that can grow: those with a deviation, and those with none."""
+    """The items that can grow: those with a deviation, and those without."""
     leading, rest = np.empty(deviations.size, np.int64), np.empty(deviations.size, np.int64)
     n, m = 0, 0
     for item in range(deviations.size):
         if rows.adaptable[item] and eligible[item] and _room(rows, item, free)[0] > 0:
-            # To both, and only one is kept: who leads is as good as random, and a wrong guess costs more than a write.
+            # Written to both, kept in one: the branch is unpredictable, and a misprediction costs more than a write.
             leading[n] = rest[m] = item
             leads = deviations[item] > tie
             n += leads
@@ -177,9 +177,9 @@ def _candidates(
     return leading[:n], rest[:m]
 
 
-@borrowing
-def _room(rows: RowArrays, item: int, free: Floats) -> tuple[float, int]:
-    """How much wider the item can be, and the row that says so."""
+@compiled_no_refcount
+def _room(rows: ConstraintArrays, item: int, free: Floats) -> tuple[float, int]:
+    """How much wider the item can be, and the row that limits it."""
     room, binding = np.inf, -1
     for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
         row = rows.item_rows[entry]
@@ -188,18 +188,18 @@ def _room(rows: RowArrays, item: int, free: Floats) -> tuple[float, int]:
     return room, binding
 
 
-@borrowing
+@compiled_no_refcount
 def _tries(size: int, live: int, parts: int) -> int:
-    """How often to look for the first of `size` items before they are sorted: where few grow, they need not be.
+    """How many of `size` items to select one by one before sorting: where few grow, sorting is unnecessary.
 
-    About as many grow as rows have something left, or as items share it.
+    About as many grow as there are rows with something free, or items that share it.
     """
     return _FEW if size <= _FEW or max(live, parts) <= _FEW else 0
 
 
-@borrowing
+@compiled_no_refcount
 def _brought_forward(items: Integers, ranks: _Ranks, first: int, last: int, tie: _Rank) -> int:
-    """Move those of items[first:last] that have the lowest rank, or tie with it, to the front; where they end."""
+    """Move those of items[first:last] with the lowest rank, or a tie with it, to the front; returns their end."""
     lowest = ranks[first]
     for k in range(first + 1, last):
         lowest = min(lowest, ranks[k])
@@ -214,15 +214,15 @@ def _brought_forward(items: Integers, ranks: _Ranks, first: int, last: int, tie:
 
 @compiled
 def _sort(items: Integers, ranks: _Ranks, first: int, last: int) -> None:
-    """Bring items[first:last] and their ranks into the order of the ranks."""
+    """Sort items[first:last] and their ranks by rank."""
     order = np.argsort(ranks[first:last])
     items[first:last] = items[first:last][order]
     ranks[first:last] = ranks[first:last][order]
 
 
-@borrowing
+@compiled_no_refcount
 def _tied(ranks: Floats, first: int, tie: float) -> int:
-    """Where those end that tie with the first; the ranks are sorted from there on."""
+    """The end of the ranks that tie with the first; ranks are sorted from `first` on."""
     last = first + 1
     while last < ranks.size and ranks[last] - ranks[first] <= tie:
         last += 1
@@ -231,7 +231,7 @@ def _tied(ranks: Floats, first: int, tie: float) -> int:
 
 @compiled
 def _grow_tied(
-    rows: RowArrays,
+    rows: ConstraintArrays,
     items: Integers,
     order: _Ranks,
     first: int,
@@ -244,9 +244,10 @@ def _grow_tied(
     live: int,
     parts: int,
 ) -> tuple[int, int]:
-    """Let items[first:last] grow in random order; how many rows have something left, and items still share it.
+    """Grow items[first:last] in random order; returns the number of rows with something free, and of items that still
+    share it.
 
-    order: room for their random ranks.
+    order: workspace for their random ranks.
     """
     if last - first > 1:
         for k in range(first, last):
@@ -269,7 +270,7 @@ def _grow_tied(
         granted[item] = True
         for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
             row = rows.item_rows[entry]
-            # Exactly 0 where the item took all: rounding must not leave a row that looks alive.
+            # Exactly 0 where the item took all: rounding must not make a full row look free.
             left = 0.0 if row == binding and whole else free[row] - rows.item_coefficients[entry] * room
             live -= free[row] > 0 >= left
             free[row] = left

@@ -1,23 +1,23 @@
-"""The ladder of shadow filters that every predictive source runs: what would each width have sent?
+"""The ladder of shadow filters of a predictive source, which measures the updates at each width.
 
-See `specs/1-filters.md` §5.1.
+See `docs/design/filters.md` §5.1.
 
 A source knows all its values, so it can run filters of many widths beside the real one. Rung 0 is width 0; rungs 1…17
-are half an octave apart, from a sixteenth of the item's unit (its uniform width) to sixteen times it. On each rung one
-shadow a predictor tells which way of extrapolating sends least there; a further shadow follows the best one and is what
-that width would have cost.
+are half an octave apart, from a sixteenth of the item's unit (its uniform width) to sixteen times it. On each rung, one
+shadow filter per predictor measures which extrapolation sends least; a further shadow follows the best predictor and
+measures the cost of that width.
 
 The predictors, each a (level, slope) that both ends extrapolate from an update on, W being the width:
 
 0. the value, at rest;
 1. a slow mean of the values, at rest;
 2. the value with the slow mean of the changes as its slope;
-3. the value with the fast mean of the changes since the last that was unlike those before it: so the slope of a ramp is
-   known one tick after its start;
+3. the value with the fast mean of the changes since the last outlier among them: so the slope of a ramp is known one
+   tick after its start;
 4. Holt's level and trend;
 5. a little beyond the value, on the side on which it left.
 
-A level is always within .45·W of the value, so that a wrong guess costs messages and never the promise.
+A level is always within .45·W of the value, so that a wrong prediction costs messages but never breaks the promise.
 """
 
 from __future__ import annotations
@@ -27,67 +27,67 @@ from typing import NamedTuple
 import numpy as np
 
 from tolerant.filters.state import Floats, Integers
-from tolerant.kernels.compiled import borrowing
+from tolerant.kernels.compiled import compiled_no_refcount
 
 RUNGS = 18
 """Rung 0 included."""
 
 _PLACES = (0, 2 * RUNGS, 6 * RUNGS, 9 * RUNGS, 12 * RUNGS, 4 * RUNGS)
-"""Where the shadows of each predictor begin in `Ladder.shadows`: first those that stay where they are."""
+"""Offsets of each predictor's shadows in `Ladder.shadows`; predictors without a slope come first."""
 _COUNT, _SLOPE = RUNGS, 2 * RUNGS
-"""Where their counts begin behind their centres, and the slopes of those that move."""
+"""Offsets of the counts and of the slopes from a predictor's centres."""
 _DRIFT, FIRED, LATELY, NOW = RUNGS, 2 * RUNGS, 3 * RUNGS, 4 * RUNGS
-"""Where the slopes begin in `Ladder.chosen`, and the counts of what each width would have sent."""
+"""Offsets in `Ladder.chosen` of the slopes, and of the counts of updates at each width."""
 
 _LEVEL_MEMORY, _SLOW, _FAST = 0.02, 0.05, 0.2
 _HOLT_LEVEL, _HOLT_TREND = 0.3, 0.1
 _NOISE, _UNLIKE = 0.05, 3.75
-"""Memory of how far changes are from their fast mean, and how many times as far is unlike: 3 standard deviations."""
+"""Smoothing of the changes' distance from their fast mean, and the multiple of it that is an outlier (3 σ)."""
 _CLIP = 0.9
-"""How far a level may be from the value, in half-widths."""
+"""The largest distance of a level from the value, in half-widths."""
 _AHEAD = 0.3
 """How far predictor 5 goes beyond the value, in half-widths."""
 _FORGET = 31.0 / 32.0
 _BETTER, _BY = 0.75, 0.5
-"""A predictor takes over when its count is below .75 times that of the best so far, less .5."""
+"""A predictor replaces the best so far when its count is below .75 times the best count, less .5."""
 
 LONG, SHORT = 0.998, 0.97
-"""What the two decaying counts of firings keep each tick."""
+"""Decay per tick of the two decaying counts of updates."""
 
 _HALVES = np.array([0.0, *(2.0 ** ((rung - 9) / 2) / 2 for rung in range(1, RUNGS))])
 """Half the width of every rung, in units."""
 
 
 class Ladder(NamedTuple):
-    """The shadows of many items, and what their predictors remember. Counts are as of the item's age, in ticks.
+    """The shadow filters of many items, and the state of their predictors. Counts are as of the item's age, in ticks.
 
-    A row of `shadows` is the centres and counts of each predictor's, and the slopes of those that have one. A row of
-    `chosen` is the centres and slopes of the shadows that follow the best predictor, then what they sent: since birth,
-    decaying by LONG, and by SHORT. Each is a number a rung.
+    A row of `shadows` has the centres and counts of each predictor's shadows, and the slopes of predictors that have
+    one. A row of `chosen` has the centres and slopes of the shadows that follow the best predictor, then their updates:
+    since the start, decaying by LONG, and by SHORT. Each has one number per rung.
     """
 
-    unit: Floats  # the item's uniform width; 0: it has only rung 0
-    age: Integers  # ticks since the ladder was begun
+    unit: Floats  # the item's uniform width; 0: only rung 0 is used
+    age: Integers  # ticks since the start
     last: Floats
     mean: Floats
     slow: Floats
     fast: Floats
-    noise: Floats  # how far changes are from `fast`, in the mean
-    run: Integers  # how many changes `fast` is the mean of
+    noise: Floats  # mean distance of the changes from `fast`
+    run: Integers  # number of changes in the mean `fast`
     level: Floats
     trend: Floats
     shadows: Floats  # float64[items, 15·rungs]
     chosen: Floats  # float64[items, 5·rungs]
-    half: Floats  # float64[rungs]: room for half the widths of the item at work
-    keep: Floats  # float64[rungs]: and for what is left of its counts
+    half: Floats  # float64[rungs]: workspace, half the widths of the present item
+    keep: Floats  # float64[rungs]: workspace, decay of its counts
 
 
 ROOMS = ("half", "keep")
-"""The fields of a ladder that are no item's."""
+"""The fields of a ladder that are workspace, not per item."""
 
 
 def ladder(items: int) -> Ladder:
-    """Ladders that have not begun."""
+    """Ladders of this many items, not started."""
     flat = [np.zeros(items) for _ in range(5)]
     run, holt = np.zeros(items, np.int64), [np.zeros(items) for _ in range(2)]
     rows = [np.zeros((items, 15 * RUNGS)), np.zeros((items, 5 * RUNGS))]
@@ -95,9 +95,9 @@ def ladder(items: int) -> Ladder:
     return Ladder._make([np.zeros(items), np.zeros(items, np.int64), *flat, run, *holt, *rows, *rooms])
 
 
-@borrowing
+@compiled_no_refcount
 def begin(shadows: Ladder, item: int, unit: float, value: float) -> None:
-    """Start an item's ladder anew."""
+    """Start, or restart, an item's ladder."""
     shadows.unit[item] = unit
     shadows.age[item] = 0
     shadows.last[item] = shadows.mean[item] = shadows.level[item] = value
@@ -107,13 +107,13 @@ def begin(shadows: Ladder, item: int, unit: float, value: float) -> None:
     shadows.chosen[item, :RUNGS] = value
     for place in _PLACES:
         shadows.shadows[item, place : place + RUNGS] = value
-        # Width 0 is for predictor 0 alone: nobody else is ever below its count.
+        # Width 0 is for predictor 0 alone: no other count is ever below its own.
         shadows.shadows[item, place + _COUNT] = np.inf if place > 0 else 0.0
 
 
-@borrowing
+@compiled_no_refcount
 def observe(shadows: Ladder, item: int, value: float) -> None:
-    """A tick passes with the item at `value`."""
+    """Count one tick with the item at `value`."""
     change = value - shadows.last[item]
     mean, slow = shadows.mean[item], shadows.slow[item]
     before, trend = shadows.level[item], shadows.trend[item]
@@ -144,9 +144,9 @@ def observe(shadows: Ladder, item: int, value: float) -> None:
     _offer_chosen(shadows.chosen[item], own, half, value, mean, slow, fast, level, trend)
 
 
-@borrowing
+@compiled_no_refcount
 def _follow(shadows: Ladder, item: int, change: float) -> float:
-    """The fast mean of the changes, this one included; one that is unlike them begins it anew."""
+    """Update and return the fast mean of the changes; an outlier restarts it."""
     off, run = change - shadows.fast[item], shadows.run[item]
     if run >= 2 and abs(off) > _UNLIKE * shadows.noise[item]:
         shadows.fast[item] = change
@@ -159,21 +159,21 @@ def _follow(shadows: Ladder, item: int, change: float) -> float:
     return shadows.fast[item]
 
 
-@borrowing
+@compiled_no_refcount
 def _observe_changes(chosen: Floats, changed: bool) -> None:
-    """An item without a width has only rung 0."""
+    """Count a tick of an item without a uniform width, on rung 0."""
     chosen[FIRED] += changed
     chosen[LATELY] = chosen[LATELY] * LONG + changed
     chosen[NOW] = chosen[NOW] * SHORT + changed
 
 
-# The next four are nothing but arithmetic, without branches, on arrays of one item each in which places are a fixed
-# number of rungs apart: so the compiler sees that nothing overlaps, and the processor does four shadows at a time.
+# The next four functions are branch-free arithmetic on one item's arrays, whose offsets are constant multiples of the
+# rungs: the compiler can prove that nothing overlaps, and vectorises them to four shadows at a time.
 
 
-@borrowing
+@compiled_no_refcount
 def _offer_first(shadows: Floats, half: Floats, keep: Floats, value: float) -> None:
-    """Test the shadows of predictor 0, which rest at a value; into `keep`, what is left of each rung's counts."""
+    """Test the shadows of predictor 0, which rest at a value; writes the decay of each rung's counts to `keep`."""
     for rung in range(RUNGS):
         centre = shadows[rung]
         passes = 1.0 if abs(value - centre) > half[rung] else 0.0
@@ -183,9 +183,9 @@ def _offer_first(shadows: Floats, half: Floats, keep: Floats, value: float) -> N
         shadows[rung] = value if passes > 0.0 else centre
 
 
-@borrowing
+@compiled_no_refcount
 def _offer_still(shadows: Floats, half: Floats, keep: Floats, value: float, level: float, ahead: float) -> None:
-    """Test a predictor's shadows a tick later; those that the value has left send its level."""
+    """Test the shadows of a predictor without slope; those that the value has left send its level."""
     for rung in range(RUNGS):
         reach, centre = half[rung], shadows[rung]
         off = value - centre
@@ -198,9 +198,9 @@ def _offer_still(shadows: Floats, half: Floats, keep: Floats, value: float, leve
         shadows[rung] = fresh if passes > 0.0 else centre
 
 
-@borrowing
+@compiled_no_refcount
 def _offer_moving(shadows: Floats, half: Floats, keep: Floats, value: float, level: float, slope: float) -> None:
-    """The same for a predictor with a slope, which is sent too."""
+    """Test the shadows of a predictor with a slope, which is sent too."""
     for rung in range(RUNGS):
         reach = half[rung]
         centre = shadows[rung] + shadows[_SLOPE + rung]
@@ -213,7 +213,7 @@ def _offer_moving(shadows: Floats, half: Floats, keep: Floats, value: float, lev
         shadows[rung] = fresh if passes > 0.0 else centre
 
 
-@borrowing
+@compiled_no_refcount
 def _offer_chosen(
     chosen: Floats,
     shadows: Floats,
@@ -225,7 +225,7 @@ def _offer_chosen(
     level: float,
     trend: float,
 ) -> None:
-    """Test the shadows that follow the best predictor of their rung (`_best_predictor`), and count what they send."""
+    """Test the shadows that follow the best predictor of their rung (`_best_predictor`), and count their updates."""
     for rung in range(RUNGS):
         reach = half[rung]
         centre = chosen[rung] + chosen[_DRIFT + rung]
@@ -268,7 +268,7 @@ def _offer_chosen(
         chosen[NOW + rung] = chosen[NOW + rung] * SHORT + passes
 
 
-@borrowing
+@compiled_no_refcount
 def _base(shadows: Ladder, item: int, predictor: int) -> tuple[float, float]:
     """Level and slope of a predictor before the width limits the level."""
     if predictor == 1:
@@ -282,7 +282,7 @@ def _base(shadows: Ladder, item: int, predictor: int) -> tuple[float, float]:
     return shadows.last[item], 0.0
 
 
-@borrowing
+@compiled_no_refcount
 def propose(shadows: Ladder, item: int, value: float, width: float, off: float) -> tuple[float, float]:
     """Level and slope to send for a filter of this width, by the best predictor of the nearest rung; `off`: by how much
     the value left the filter."""
@@ -301,7 +301,7 @@ def propose(shadows: Ladder, item: int, value: float, width: float, off: float) 
     return (level, slope) if np.isfinite(level) and np.isfinite(slope) else (value, 0.0)
 
 
-@borrowing
+@compiled_no_refcount
 def _best_predictor(shadows: Ladder, item: int, width: float) -> int:
     """The predictor in use on the rung nearest to `width`."""
     unit = shadows.unit[item]

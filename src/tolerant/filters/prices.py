@@ -1,7 +1,7 @@
-"""What width is worth: prices on the rows' room, and the width that every item would buy (`specs/1-filters.md` §5.1).
+"""Finds target widths by pricing the rows' budgets (`docs/design/filters.md` §5.1).
 
-Every item has a curve of what it would send at each width. At a price, it takes the width at which messages and room
-together cost least; giving up on a hopeless item (width 0) is right. Prices are such that the rows are just full.
+Every item has a curve of expected updates per width. At a given price, its target minimises the cost of messages plus
+width; the target may be 0 for an item that no affordable width helps. Prices are such that the rows are just full.
 """
 
 from __future__ import annotations
@@ -10,75 +10,75 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.filters.curves import BEFORE, REPORT, rate_at, read_report
+from tolerant.filters.constraints import ConstraintArrays
 from tolerant.filters.ladder import RUNGS
-from tolerant.filters.rows import RowArrays
+from tolerant.filters.rate_curves import BEFORE, REPORT, rate_at, read_report
 from tolerant.filters.state import Bytes, Flags, Floats, Integers
-from tolerant.kernels.compiled import borrowing, compiled, inlined_borrowing
+from tolerant.kernels.compiled import compiled, compiled_no_refcount, inlined_no_refcount
 
 _LASTS = 200.0
-"""Ticks that what is seen now lasts."""
+"""Ticks for which the present rate is expected to last."""
 _QUARTERS = 2.0 ** (np.arange(4 * 8 + 1) / 4 - 4)
 _CAP, _FIRST = 1, 2
 _CHOICES = np.concatenate([[0.0, np.nan], _QUARTERS])
-"""Widths that a target is chosen from, in units: 0, then the cap, of which that is not known, then quarter octaves over
-eight octaves, of which every other one is a rung's."""
+"""Candidate targets, in units: 0, then the cap (not a multiple of the unit, so NaN), then quarter octaves over eight
+octaves, every other one of which is a rung."""
 _BISECTIONS = 30
 _ROUNDS = 30
 
 
-class Known(NamedTuple):
-    """What plans are made from, an entry an item. Ticks count from any beginning."""
+class KnownRates(NamedTuple):
+    """The inputs of a plan, one entry per item. Ticks have any common origin."""
 
     unit: Floats
     cost: Floats
     curves: Bytes  # uint8[items, REPORT]: the last report of each item
-    told: Flags  # whether there was one
-    reported: Integers  # its tick
+    has_report: Flags  # whether the item has reported
+    reported: Integers  # the tick of its last report
     age: Integers  # ticks that the report covers
     widened: Integers  # the tick of the last growth
     narrowed: Integers  # and of the last tightening
 
 
-class Market(NamedTuple):
-    """Room to find prices in, an entry an item; made once."""
+class PriceWorkspace(NamedTuple):
+    """Workspace for finding prices, one entry per item; allocated once."""
 
-    rates: Floats  # float64[items, choices]: what the item is expected to send over the horizon, updates a tick
-    corners: Integers  # how many corners the hull of cost over width has; 0: not adaptable
-    hull: Bytes  # uint8[items, choices]: which choices these are
-    target: Floats  # the width that it should have
-    price: Floats  # of a unit of its width
-    best: Floats  # targets of the cheapest round so far
-    width: Floats  # float64[choices]: of the corners of the item at work
-    spend: Floats  # and what it would cost there a tick
-    life: Floats  # float64[rungs]: what it has reported
+    rates: Floats  # float64[items, choices]: expected updates per tick over the horizon
+    corners: Integers  # number of corners of the hull of cost over width; 0: not adaptable
+    hull: Bytes  # uint8[items, choices]: the choices at the corners
+    target: Floats  # the target width
+    price: Floats  # price per unit of width
+    best: Floats  # the targets of the cheapest round so far
+    width: Floats  # float64[choices]: widths of the corners of the present item
+    spend: Floats  # and their cost per tick
+    life: Floats  # float64[rungs]: its reported curves
     now: Floats
 
 
-def known_of(unit: Floats, cost: Floats) -> Known:
-    """Nothing is known of these items yet but what any item is expected to send."""
+def initial_rates(unit: Floats, cost: Floats) -> KnownRates:
+    """Inputs of a plan before any report."""
     n = len(unit)
-    curves, told = np.zeros((n, REPORT), np.uint8), np.zeros(n, np.bool_)
-    return Known(unit, cost, curves, told, *(np.zeros(n, np.int64) for _ in range(4)))
+    curves, has_report = np.zeros((n, REPORT), np.uint8), np.zeros(n, np.bool_)
+    return KnownRates(unit, cost, curves, has_report, *(np.zeros(n, np.int64) for _ in range(4)))
 
 
-def market(items: int) -> Market:
-    """Room for so many items."""
+def price_workspace(items: int) -> PriceWorkspace:
+    """Workspace for this many items."""
     shape, flat = (items, len(_CHOICES)), [np.zeros(items) for _ in range(3)]
     rooms = [np.zeros(size) for size in (len(_CHOICES), len(_CHOICES), RUNGS, RUNGS)]
-    return Market(np.zeros(shape), np.zeros(items, np.int64), np.zeros(shape, np.uint8), *flat, *rooms)
+    return PriceWorkspace(np.zeros(shape), np.zeros(items, np.int64), np.zeros(shape, np.uint8), *flat, *rooms)
 
 
-@borrowing
-def expected_rate(known: Known, item: int, width: float, space: Market) -> float:
-    """What an item is expected to send at any width, updates a tick."""
+@compiled_no_refcount
+def expected_rate(known: KnownRates, item: int, width: float, space: PriceWorkspace) -> float:
+    """Expected updates per tick of an item at any width."""
     return rate_at(space.rates[item, ::2], known.unit[item], width)
 
 
-@borrowing
-def _expect(known: Known, item: int, width: float, tick: int, horizon: float, space: Market) -> None:
-    """The rates of an item's rungs expected over a horizon of ticks: as reported, less for silence at `width` since."""
-    if known.told[item]:
+@compiled_no_refcount
+def _expect(known: KnownRates, item: int, width: float, tick: int, horizon: float, space: PriceWorkspace) -> None:
+    """Compute the expected rates of an item's rungs over a horizon: as reported, less for silence since."""
+    if known.has_report[item]:
         read_report(known.curves[item], space.life, space.now)
     else:
         for rung in range(RUNGS):
@@ -96,10 +96,16 @@ def _expect(known: Known, item: int, width: float, tick: int, horizon: float, sp
 
 @compiled
 def find_targets(
-    rows: RowArrays, known: Known, widths: Floats, movable: Flags, tick: int, horizon: float, space: Market
+    rows: ConstraintArrays,
+    known: KnownRates,
+    widths: Floats,
+    movable: Flags,
+    tick: int,
+    horizon: float,
+    space: PriceWorkspace,
 ) -> None:
-    """The width that every movable item should have, and the price of its width; widths are those at present, of the
-    others those that must be reckoned with.
+    """Compute the target of every movable item, and the price of its width. widths: the present ones; of the other
+    items, the believed ones.
     """
     for item in range(widths.size):
         if movable[item]:
@@ -108,8 +114,10 @@ def find_targets(
 
 
 @compiled
-def find_targets_at(rows: RowArrays, known: Known, widths: Floats, movable: Flags, space: Market) -> None:
-    """The same where what the items are expected to send on their rungs is in `space.rates[:, ::2]`."""
+def find_targets_at(
+    rows: ConstraintArrays, known: KnownRates, widths: Floats, movable: Flags, space: PriceWorkspace
+) -> None:
+    """`find_targets` with the expected rates of the rungs given in `space.rates[:, ::2]`."""
     for item in range(widths.size):
         space.corners[item] = 0
         space.target[item] = 0.0
@@ -124,13 +132,13 @@ def find_targets_at(rows: RowArrays, known: Known, widths: Floats, movable: Flag
             prices[row] = _bisect(rows, known, row, room[row], space)
         _settle(rows, known, room, prices, space)
     else:
-        _take(rows, known, prices, space)
+        _set_targets(rows, known, prices, space)
         _fit(rows, room, space)
 
 
 @compiled
-def _rooms(rows: RowArrays, widths: Floats, movable: Flags) -> Floats:
-    """What the items that cannot be moved leave of each row."""
+def _rooms(rows: ConstraintArrays, widths: Floats, movable: Flags) -> Floats:
+    """The budget that the immovable items leave of each row."""
     room = rows.beta.copy()
     for row in range(room.size):
         for entry in range(rows.indptr[row], rows.indptr[row + 1]):
@@ -140,9 +148,9 @@ def _rooms(rows: RowArrays, widths: Floats, movable: Flags) -> Floats:
     return room
 
 
-@borrowing
-def _find_hull(rows: RowArrays, known: Known, item: int, space: Market) -> None:
-    """The lower hull of cost over width, over the widths that a target may be."""
+@compiled_no_refcount
+def _find_hull(rows: ConstraintArrays, known: KnownRates, item: int, space: PriceWorkspace) -> None:
+    """Compute the lower convex hull of cost over width, over the candidate targets."""
     cap, unit, cost, rates = rows.caps[item], known.unit[item], known.cost[item], space.rates[item]
     space.width[0], space.spend[0], space.hull[item, 0] = 0.0, cost * rates[0], 0
     corners = 1
@@ -157,9 +165,9 @@ def _find_hull(rows: RowArrays, known: Known, item: int, space: Market) -> None:
     space.corners[item] = _add_corner(space, item, corners, _CAP, cap, cost * rates[_CAP])
 
 
-@borrowing
-def _add_corner(space: Market, item: int, corners: int, choice: int, width: float, spend: float) -> int:
-    """A point to the right of the hull: the corners that are above the line to it go. How many there are then."""
+@compiled_no_refcount
+def _add_corner(space: PriceWorkspace, item: int, corners: int, choice: int, width: float, spend: float) -> int:
+    """Add a point to the right of the hull, and drop corners above the line to it; returns the number of corners."""
     widths, spends = space.width, space.spend
     while corners >= 2:
         run, fall = widths[corners - 1] - widths[corners - 2], spends[corners - 1] - spends[corners - 2]
@@ -170,29 +178,29 @@ def _add_corner(space: Market, item: int, corners: int, choice: int, width: floa
     return corners + 1
 
 
-@inlined_borrowing
+@inlined_no_refcount
 def _width(unit: float, cap: float, choice: int) -> float:
     return cap if choice == _CAP else unit * _CHOICES[choice]
 
 
-@borrowing
-def _bought(rows: RowArrays, known: Known, item: int, price: float, space: Market) -> float:
-    """The width that an item takes at a price of a unit of its width."""
+@compiled_no_refcount
+def _bought(rows: ConstraintArrays, known: KnownRates, item: int, price: float, space: PriceWorkspace) -> float:
+    """The width that minimises an item's cost at a price per unit of width."""
     cap, unit, cost = rows.caps[item], known.unit[item], known.cost[item]
     hull, rates = space.hull[item], space.rates[item]
     low, high = 0, space.corners[item] - 1
     while low < high:
         middle = (low + high) // 2
-        one, next_one = hull[middle], hull[middle + 1]
-        if cost * rates[one] - cost * rates[next_one] > price * (_width(unit, cap, next_one) - _width(unit, cap, one)):
+        here, right = hull[middle], hull[middle + 1]
+        if cost * rates[here] - cost * rates[right] > price * (_width(unit, cap, right) - _width(unit, cap, here)):
             low = middle + 1
         else:
             high = middle
     return _width(unit, cap, hull[low])
 
 
-@borrowing
-def _use(rows: RowArrays, known: Known, row: int, price: float, space: Market) -> float:
+@compiled_no_refcount
+def _use(rows: ConstraintArrays, known: KnownRates, row: int, price: float, space: PriceWorkspace) -> float:
     used = 0.0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         item = rows.items[entry]
@@ -201,9 +209,9 @@ def _use(rows: RowArrays, known: Known, row: int, price: float, space: Market) -
     return used
 
 
-@borrowing
-def _bisect(rows: RowArrays, known: Known, row: int, room: float, space: Market) -> float:
-    """The least price at which a row, its items being in no other, stays within its room."""
+@compiled_no_refcount
+def _bisect(rows: ConstraintArrays, known: KnownRates, row: int, room: float, space: PriceWorkspace) -> float:
+    """The least price at which a row stays within its room, if its items are in no other row."""
     if _use(rows, known, row, 0.0, space) <= room:
         return 0.0
     high = 0.0
@@ -225,12 +233,12 @@ def _bisect(rows: RowArrays, known: Known, row: int, room: float, space: Market)
 
 
 @compiled
-def _settle(rows: RowArrays, known: Known, room: Floats, prices: Floats, space: Market) -> None:
-    """Rows that share items: prices rise where a row is over its room and fall where it is under; the targets of the
-    cheapest round."""
+def _settle(rows: ConstraintArrays, known: KnownRates, room: Floats, prices: Floats, space: PriceWorkspace) -> None:
+    """Find prices of rows that share items: they rise where a row exceeds its room and fall where it does not. Keeps
+    the targets of the cheapest round."""
     least = np.inf
     for turn in range(_ROUNDS):
-        _take(rows, known, prices, space)
+        _set_targets(rows, known, prices, space)
         power = 1.0 - 0.8 * turn / (_ROUNDS - 1)
         for row in rows.coupled:
             used = 0.0
@@ -246,8 +254,8 @@ def _settle(rows: RowArrays, known: Known, room: Floats, prices: Floats, space: 
     space.target[:] = space.best
 
 
-@borrowing
-def _spending(known: Known, space: Market) -> float:
+@compiled_no_refcount
+def _spending(known: KnownRates, space: PriceWorkspace) -> float:
     total = 0.0
     for item in range(space.target.size):
         if space.corners[item]:
@@ -255,9 +263,9 @@ def _spending(known: Known, space: Market) -> float:
     return total
 
 
-@borrowing
-def _take(rows: RowArrays, known: Known, prices: Floats, space: Market) -> None:
-    """Everybody's width and its price, at the rows' prices."""
+@compiled_no_refcount
+def _set_targets(rows: ConstraintArrays, known: KnownRates, prices: Floats, space: PriceWorkspace) -> None:
+    """Compute every item's target and price, at the rows' prices."""
     for item in range(space.target.size):
         if space.corners[item]:
             price = 0.0
@@ -268,8 +276,8 @@ def _take(rows: RowArrays, known: Known, prices: Floats, space: Market) -> None:
 
 
 @compiled
-def _fit(rows: RowArrays, room: Floats, space: Market) -> None:
-    """Scale the targets, up or down, by the least room / Σ a·W of each item's rows; no cap is passed."""
+def _fit(rows: ConstraintArrays, room: Floats, space: PriceWorkspace) -> None:
+    """Scale the targets up or down by the least room / Σ a·W of each item's rows, limited to the caps."""
     factor = np.full(space.target.size, np.inf)
     for row in range(rows.beta.size):
         used = 0.0

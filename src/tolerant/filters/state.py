@@ -1,6 +1,6 @@
-"""The coordinator's arrays: one entry an item, one entry a query, and the links between them.
+"""The coordinator's arrays: one entry per item, one per query, and the links between them.
 
-Named tuples of arrays, so that compiled code takes them whole and a snapshot is the arrays and nothing else.
+Named tuples of arrays: compiled code accepts them as a whole, and a snapshot is exactly these arrays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Codes = NDArray[np.int8]
 Bytes = NDArray[np.uint8]
 
 SLOTS = 4
-"""How many grants of an item are told apart; when there are more the two oldest are held as one (see `beliefs`)."""
+"""Number of grants stored per item; when there are more, the two oldest are merged (see `beliefs`)."""
 
 CURVES = 36
 """Bytes of an item's two rate curves."""
@@ -28,79 +28,79 @@ CODES = {"sum": SUM, "avg": AVG, "min": MIN, "max": MAX, "count": COUNT}
 """The code of each aggregate function in compiled code."""
 
 STALE, SETTLING, NOTHING = 1, 2, 4
-"""Bits of an answer's flags; NOTHING: there is nothing to aggregate."""
+"""Bits of an answer's flags; NOTHING: the query has no items."""
 
 
-class Items(NamedTuple):
-    """What is known of each item. Slots hold grants, oldest first: versions low…high give at most `slot_width`, from
-    `slot_since`.
+class ItemArrays(NamedTuple):
+    """State of each item. Slots store grants, oldest first: versions low…high give at most `slot_width`, from
+    `slot_since` on.
     """
 
     seen: Flags  # has a value
     level: Floats  # its centre is level + slope · (tick − since)
-    slope: Floats  # a tick
-    since: Integers  # the tick of the row that said so
-    width: Floats  # believed now; infinite where unknown
-    lived: Integers  # the tick up to which its source is known to have lived
-    lived_passed: Integers  # the boundaries up to then
+    slope: Floats  # per tick
+    since: Integers  # the tick of the row that set it
+    width: Floats  # the believed width now; infinite where unknown
+    alive_until: Integers  # the tick up to which its source is known to be alive
+    alive_periods: Integers  # the periods ended until then
     sequence: Integers  # of the newest row applied
-    known: Flags  # the newest row carried a version that is held
-    doubt: Integers  # the sequence of a row that could not be used: only later ones confirm a width
+    known: Flags  # the newest row carried a version that is in a slot
+    lost_sequence: Integers  # of a row that could not be used: only later rows confirm a width
     stale: Flags
-    epoch: Integers  # of its source's newest start: a row of it makes the item fresh again
-    updates: Integers  # since the last boundary
-    total: Integers  # since birth
-    pace: Floats  # updates a period, smoothed
-    granted_at: Integers  # when the newest grant begins
+    epoch: Integers  # of its source's newest start: only its rows make the item fresh
+    updates: Integers  # since the period began
+    total: Integers  # since the item was added
+    pace: Floats  # updates per period, smoothed
+    granted_at: Integers  # when the newest grant comes into force
     cost: Floats
-    pad: Floats  # how much wider its bound is than its filter, for what may be under way
-    curves: Bytes  # the two rate curves that its newest report gave, as `curves` codes them
-    unit: Floats  # the width that they are relative to; 0: no report yet
-    age: Integers  # ticks that they cover
+    pad: Floats  # how much wider its bound is than its filter, for updates in flight
+    curves: Bytes  # the two rate curves of its newest report, as `rate_curves` encodes them
+    unit: Floats  # the uniform width that the curves are relative to; 0: no report yet
+    age: Integers  # ticks that the curves cover
     reported: Integers  # the tick of the report
     widened: Integers  # the tick of the last growth, and of the last tightening
     narrowed: Integers
-    pending: Floats  # the width that it is to grow to when there is room; 0: none
-    far: Codes  # 1: it may be anything above `leave` unheard until its next row, −1: below; 0: its filter is all
-    leave: Floats
-    leave_version: Integers  # of the grant that gives the leave: a row under it, or a later one, ends it
-    asked: Flags  # for a row that ends the leave
-    least: Floats  # where it is while on leave, as it has told itself; infinite: it has not
-    most: Floats
-    compound: Flags  # a sum that stands for other items: an average does not count it
-    held: Codes
+    pending: Floats  # the width to grow to when there is room; 0: none
+    suppress_side: Codes  # 1: it may stay silent above `suppress_beyond` until its next row, −1: below, 0: no
+    suppress_beyond: Floats
+    suppress_version: Integers  # of the grant with the suppression: a row under it, or a later one, ends it
+    probed: Flags  # asked for a row, which ends the suppression
+    reported_low: Floats  # its range while suppressed, by its reported history; infinite: not reported
+    reported_high: Floats
+    is_sum: Flags  # a sum that replaces other items: an average does not count it
+    grant_count: Codes  # slots in use
     slot_low: Integers
     slot_high: Integers
     slot_width: Floats
     slot_shrinks: Flags
-    slot_since: Integers  # boundaries that had passed when it began
+    slot_since: Integers  # periods that had ended when it came into force
 
 
-class Queries(NamedTuple):
-    """What is known of each query, and the answer last given. A sum is kept in two floats (value and what it lost)."""
+class QueryArrays(NamedTuple):
+    """State of each query, and its last answer. A sum is two floats: the value, and the rounding error it lost."""
 
     fn: Codes
     within: Floats
-    members: Integers  # of a count: those that have a value
+    members: Integers  # number of items; of a count: those with a value
     total: Floats  # Σ K·centre
     total_lost: Floats
     spread: Floats  # Σ |K|·width over finite widths
     spread_lost: Floats
-    drift: Floats  # Σ K·slope: what a tick adds to the total
+    drift: Floats  # Σ K·slope: change of the total per tick
     moving: Integers  # members with a slope
     unknown: Integers  # members whose width is not known
     stale: Integers  # stale members
     low: Floats  # of a min or max
     high: Floats
-    dirty: Flags  # total, spread, low and high have to be made anew
+    dirty: Flags  # total, spread, low and high must be recomputed
     touched: Flags  # changed since the last answer
-    said_low: Floats
-    said_value: Floats
-    said_high: Floats
-    said_flags: Codes  # −1: nothing said yet
+    emitted_low: Floats
+    emitted_value: Floats
+    emitted_high: Floats
+    emitted_flags: Codes  # −1: no answer emitted yet
 
 
-class Links(NamedTuple):
+class LinkArrays(NamedTuple):
     """Which items are in which query, with which weight: compressed rows by query and by item."""
 
     query_start: Integers
@@ -111,9 +111,9 @@ class Links(NamedTuple):
     item_weights: Floats
 
 
-class Decided(NamedTuple):
-    """Grants as decided: for which item, how wide, whether it shrinks, from when, its version, whether to confirm it,
-    and the unit of the item's ladder; far and leave as in `Items`.
+class IssuedGrants(NamedTuple):
+    """Grants to send: item, width, whether it shrinks, time from which it is in force, version, whether to confirm it,
+    unit of the item's ladder; suppression as in `ItemArrays`.
     """
 
     item: Integers
@@ -123,12 +123,12 @@ class Decided(NamedTuple):
     version: Integers
     confirm: Flags
     unit: Floats
-    far: Codes
-    leave: Floats
+    suppress_side: Codes
+    suppress_beyond: Floats
 
 
-class Said(NamedTuple):
-    """Answers in the order in which they were given."""
+class AnswerBatch(NamedTuple):
+    """Answers in the order in which they were emitted, as columns."""
 
     query: Integers
     at: Integers
@@ -147,18 +147,18 @@ _TYPES: dict[str, type] = {
 }
 
 ALWAYS = 2**62
-"""Of a source that cannot die."""
+"""`alive_until` of a source without a lease."""
 
 _INITIAL: dict[str, float] = {
-    "width": np.inf, "lived": ALWAYS, "lived_passed": ALWAYS, "cost": 1.0, "least": -np.inf, "most": np.inf,
-    "said_flags": -1,
+    "width": np.inf, "alive_until": ALWAYS, "alive_periods": ALWAYS, "cost": 1.0,
+    "reported_low": -np.inf, "reported_high": np.inf, "emitted_flags": -1,
 }  # fmt: skip
 
-Arrays = TypeVar("Arrays", Items, Queries)
+Arrays = TypeVar("Arrays", ItemArrays, QueryArrays)
 
 
 def blank(kind: type[Arrays], size: int) -> Arrays:
-    """Arrays for `size` items or queries, as they are at birth."""
+    """Arrays for `size` items or queries, with initial values."""
     arrays: list[NDArray[Any]] = []
     for name, annotation in kind.__annotations__.items():
         word = annotation if isinstance(annotation, str) else annotation.__forward_arg__
@@ -168,7 +168,7 @@ def blank(kind: type[Arrays], size: int) -> Arrays:
 
 
 def grown(arrays: Arrays, size: int) -> Arrays:
-    """The same arrays with room for `size` entries."""
+    """A copy of the arrays with capacity for `size` entries."""
     fresh = blank(type(arrays), size)
     pairs: Iterable[tuple[Any, Any]] = zip(arrays, fresh, strict=True)
     for old, new in pairs:
@@ -177,13 +177,13 @@ def grown(arrays: Arrays, size: int) -> Arrays:
 
 
 def reset(arrays: Arrays, index: int) -> None:
-    """Make one entry what it is at birth."""
+    """Reset one entry to its initial values."""
     named: Iterable[tuple[str, Any]] = zip(arrays._fields, arrays, strict=True)
     for name, array in named:
         array[index] = _INITIAL.get(name, 0)
 
 
-def links_of(members: list[tuple[Integers, Floats]], items: int) -> Links:
+def links_of(members: list[tuple[Integers, Floats]], items: int) -> LinkArrays:
     """Links for queries given as (item indices, weights), over `items` items."""
     sizes = np.array([len(indices) for indices, _ in members], np.int64)
     query_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -193,4 +193,4 @@ def links_of(members: list[tuple[Integers, Floats]], items: int) -> Links:
     owner = np.repeat(np.arange(len(members), dtype=np.int64), sizes)
     degree = np.bincount(query_items, minlength=items)
     item_start = np.concatenate([np.zeros(1, np.int64), np.cumsum(degree)])
-    return Links(query_start, query_items, query_weights, item_start, owner[order], query_weights[order])
+    return LinkArrays(query_start, query_items, query_weights, item_start, owner[order], query_weights[order])

@@ -1,37 +1,37 @@
-"""Targets: the burden each row asks of its items, by non-negative least squares (`specs/1-filters.md` §2.4 step 2).
+"""Targets: the burden of each row, by non-negative least squares (`docs/design/filters.md` §2.4 step 2).
 
 T = argmin ‖AᵀT − B‖² over T ≥ 0, A being the busy rows over adaptable items. Projected Gauss–Seidel finds which targets
-are above 0, conjugate gradients then find these to the last digits: equal deviations must come out equal, or one of two
-items that tie would always win. The slopes A·(B − AᵀT) come from the residual, or are kept up to date themselves
-where the matrix of overlaps is small.
+are above 0, conjugate gradients then compute these to the last digits: deviations that are equal must be equal to the
+bit, or one of two items that tie would always win. The slopes A·(B − AᵀT) are computed from the residual, or updated
+incrementally where the matrix of overlaps is small.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from tolerant.filters.rows import RowArrays, Rows
+from tolerant.filters.constraints import ConstraintArrays, WidthConstraints
 from tolerant.filters.state import Floats, Integers
-from tolerant.kernels.compiled import borrowing, compiled
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
 
 _ENOUGH = 1e-6
 _EXACT = 1e-12
-"""Both of the largest burden: how long a step may be after the least squares of the positive targets, and else."""
+"""Fractions of the largest burden: the step at which to stop, after exact least squares and otherwise."""
 
 _ROUGH, _FINE = 1e-3, 1e-10
-"""What conjugate gradients leave of the slopes."""
+"""Fractions of the slopes at which conjugate gradients stop."""
 
 _SWEEPS = 1000
-"""Rows that nearly depend on each other converge slowly; the next boundary goes on from where this one stopped."""
+"""Nearly dependent rows converge slowly; the next period's end continues from these targets."""
 
 _PATIENCE = 16
-"""Sweeps in which the positive targets may change before conjugate gradients are tried all the same."""
+"""Sweeps after which conjugate gradients are tried even if the set of positive targets still changes."""
 
 
-def solve(rows: Rows, burdens: Floats, start: Floats | None = None) -> Floats:
+def solve(rows: WidthConstraints, burdens: Floats, start: Floats | None = None) -> Floats:
     """The targets, float64[rows], to 1e-6 of the largest burden or better; 0 for a row without adaptable items.
 
-    burdens: float64[items], ≥ 0. start: targets to begin with, those of the last boundary; None if the rows changed.
+    burdens: float64[items], ≥ 0. start: initial targets, those of the last period; None if the rows changed.
     """
     targets = np.zeros(len(rows)) if start is None else np.array(start, np.float64)
     if len(targets) != len(rows):
@@ -40,16 +40,16 @@ def solve(rows: Rows, burdens: Floats, start: Floats | None = None) -> Floats:
     return targets
 
 
-def deviations(rows: Rows, burdens: Floats, targets: Floats) -> Floats:
-    """How far each item's burden is above what its rows ask, max(B − Σ a·T, 0), float64[items]; 0 if not adaptable."""
+def deviations(rows: WidthConstraints, burdens: Floats, targets: Floats) -> Floats:
+    """Each item's burden above its rows' targets, max(B − Σ a·T, 0), float64[items]; 0 if not adaptable."""
     out = np.empty(rows.n_items)
     deviate(rows.arrays, np.ascontiguousarray(burdens, np.float64), np.ascontiguousarray(targets, np.float64), out)
     return out
 
 
 @compiled
-def improve(rows: RowArrays, burdens: Floats, targets: Floats) -> int:
-    """Solve in place from the given targets; the number of sweeps it took. For compiled code."""
+def improve(rows: ConstraintArrays, burdens: Floats, targets: Floats) -> int:
+    """Solve in place from the given targets; returns the number of sweeps. For compiled code."""
     for row in rows.alone:
         # In closed form, so that rounding does not depend on the start: for unit weights, the mean of the burdens.
         targets[row] = _product(rows, row, burdens) / rows.square[row] if rows.square[row] > 0 else 0.0
@@ -70,16 +70,16 @@ def improve(rows: RowArrays, burdens: Floats, targets: Floats) -> int:
             return sweep + 1
         since += 1
         if settled or since == _PATIENCE:
-            # The first time roughly: the targets that are above 0 may not be the right ones yet.
+            # Roughly at first: the set of positive targets may not be final yet.
             fine, since = whole, 0
             whole = _polish(rows, targets, residual, slopes, _FINE if fine else _ROUGH)
             exact = fine and whole
     return _SWEEPS
 
 
-@borrowing
-def _sweep(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats) -> tuple[float, bool]:
-    """T ← max(0, T + A·r/‖A‖²) for each coupled row: the longest move of the residual; are the same targets above 0?"""
+@compiled_no_refcount
+def _sweep(rows: ConstraintArrays, targets: Floats, residual: Floats, slopes: Floats) -> tuple[float, bool]:
+    """T ← max(0, T + A·r/‖A‖²) for each coupled row: the longest step, and whether the same targets are above 0."""
     longest, settled = 0.0, True
     for k in range(rows.coupled.size):
         row = rows.coupled[k]
@@ -98,8 +98,8 @@ def _sweep(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats) -
 
 
 @compiled
-def _polish(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats, rest: float) -> bool:
-    """Move the positive targets to their least squares, or as far as all stay ≥ 0; True if it was the whole way."""
+def _polish(rows: ConstraintArrays, targets: Floats, residual: Floats, slopes: Floats, rest: float) -> bool:
+    """Move the positive targets to their least squares, or as far as all stay ≥ 0; True if the move was complete."""
     face = np.array([k for k in range(rows.coupled.size) if targets[rows.coupled[k]] > 0], np.int64)
     moves = _least_squares(rows, face, residual, slopes, rest)
     share = 1.0
@@ -115,8 +115,9 @@ def _polish(rows: RowArrays, targets: Floats, residual: Floats, slopes: Floats, 
 
 
 @compiled
-def _least_squares(rows: RowArrays, face: Integers, residual: Floats, slopes: Floats, rest: float) -> Floats:
-    """How far to move the targets of `face`, signs left aside: conjugate gradients, which bear dependent rows."""
+def _least_squares(rows: ConstraintArrays, face: Integers, residual: Floats, slopes: Floats, rest: float) -> Floats:
+    """Steps of the targets of `face` to their unconstrained least squares: conjugate gradients, which tolerate
+    dependent rows."""
     moves, products, slope = np.zeros(face.size), np.empty(face.size), np.empty(face.size)
     for k in range(face.size):
         slope[k] = slopes[face[k]] if slopes.size else _product(rows, rows.coupled[face[k]], residual)
@@ -139,9 +140,11 @@ def _least_squares(rows: RowArrays, face: Integers, residual: Floats, slopes: Fl
     return moves
 
 
-@borrowing
-def _times(rows: RowArrays, face: Integers, overlaps: Floats, direction: Floats, fitted: Floats, out: Floats) -> None:
-    """A·Aᵀ·direction on the rows of `face`, whose matrix is `overlaps` if there is one; `fitted` is room to work in."""
+@compiled_no_refcount
+def _times(
+    rows: ConstraintArrays, face: Integers, overlaps: Floats, direction: Floats, fitted: Floats, out: Floats
+) -> None:
+    """A·Aᵀ·direction on the rows of `face`, whose matrix is `overlaps` unless empty; `fitted` is workspace."""
     if overlaps.size:
         out[:] = 0.0
         for k in range(face.size):
@@ -155,9 +158,9 @@ def _times(rows: RowArrays, face: Integers, overlaps: Floats, direction: Floats,
         out[k] = _product(rows, rows.coupled[face[k]], fitted)
 
 
-@borrowing
-def _step(rows: RowArrays, k: int, step: float, residual: Floats, slopes: Floats) -> None:
-    """The k-th coupled row's target has moved by `step`."""
+@compiled_no_refcount
+def _step(rows: ConstraintArrays, k: int, step: float, residual: Floats, slopes: Floats) -> None:
+    """Update residual or slopes after a step of the k-th coupled row's target."""
     if slopes.size:
         for other in range(slopes.size):
             slopes[other] -= step * rows.overlaps[k, other]
@@ -165,8 +168,8 @@ def _step(rows: RowArrays, k: int, step: float, residual: Floats, slopes: Floats
         _move(rows, rows.coupled[k], -step, residual)
 
 
-@borrowing
-def _product(rows: RowArrays, row: int, values: Floats) -> float:
+@compiled_no_refcount
+def _product(rows: ConstraintArrays, row: int, values: Floats) -> float:
     total = 0.0
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         if rows.adaptable[rows.items[entry]]:
@@ -174,20 +177,20 @@ def _product(rows: RowArrays, row: int, values: Floats) -> float:
     return total
 
 
-@borrowing
-def _move(rows: RowArrays, row: int, step: float, values: Floats) -> None:
+@compiled_no_refcount
+def _move(rows: ConstraintArrays, row: int, step: float, values: Floats) -> None:
     for entry in range(rows.indptr[row], rows.indptr[row + 1]):
         values[rows.items[entry]] += step * rows.coefficients[entry]
 
 
-@borrowing
-def deviate(rows: RowArrays, burdens: Floats, targets: Floats, out: Floats) -> None:
+@compiled_no_refcount
+def deviate(rows: ConstraintArrays, burdens: Floats, targets: Floats, out: Floats) -> None:
     """`deviations` into `out`; for compiled code."""
     for item in range(out.size):
         if not rows.adaptable[item]:
             out[item] = 0.0
             continue
-        asked = 0.0
+        target = 0.0
         for entry in range(rows.item_indptr[item], rows.item_indptr[item + 1]):
-            asked += rows.item_coefficients[entry] * targets[rows.item_rows[entry]]
-        out[item] = max(burdens[item] - asked, 0.0)
+            target += rows.item_coefficients[entry] * targets[rows.item_rows[entry]]
+        out[item] = max(burdens[item] - target, 0.0)

@@ -1,33 +1,35 @@
-"""Very many continuous joins at once: which of 100,000 standing queries does this row touch?
+"""Evaluates very many continuous joins at once: which of 100,000 continuous queries does a row affect?
 
-`BandJoins` and `SelectJoins` hold queries and stored rows; a probe with a row of the other side says which queries gain
-which rows, in time that depends on the answer and on how clustered the queries are. `TwoSidedBandJoins` and
-`TwoSidedSelectJoins` let both sides change, deletions included; `RectangleJoins` are bands with a selection.
-`stabbing_partition`, `StabbingPartition` and `Hotspots` are what it rests on: ranges of different users overlap, so
-they fall into few groups that share a point, and for a whole group only the stored rows next to that point decide who
-is affected. `interval_histogram` describes many ranges in few numbers. `Costs`, `estimate`, `choose`, `fit_costs` and
-`calibrate` are how "auto" finds the cheapest method for a row.
+`BandJoins` and `SelectJoins` store queries and rows; a probe with a row of the other side returns which queries gain
+which rows, in time that depends on the size of the result and on how clustered the queries are. `TwoSidedBandJoins` and
+`TwoSidedSelectJoins` let both sides change, deletions included. They rest on `stabbing_partition`: ranges of different
+users overlap, so they form few groups that share a point, and for a whole group only the stored rows next to that
+point decide which queries are affected. `CostCoefficients`, `estimate`, `choose` and `fit_costs` find the cheapest
+method for a row.
 
-Arrays in, arrays out: no Spark, no I/O; only `calibrate` looks at a clock.
+No pipeline uses what is in `tolerant.joins.offline`: `StabbingPartition`, `Hotspots`, `RectangleJoins`,
+`interval_histogram`, `calibrate` and statistics.
+
+Arrays in, arrays out: no Spark, no I/O; only `calibrate` reads a clock.
 """
 
 from tolerant.joins.band import BandJoins
-from tolerant.joins.calibration import calibrate
-from tolerant.joins.costs import Coefficient, Costs, Load, Sample, choose, estimate, fit_costs
-from tolerant.joins.dynamic import StabbingPartition
-from tolerant.joins.histogram import Histogram, histogram_error, interval_histogram
-from tolerant.joins.hotspots import Hotspots
+from tolerant.joins.method_costs import Coefficient, CostCoefficients, Load, Sample, choose, estimate, fit_costs
+from tolerant.joins.offline.calibrate import calibrate
+from tolerant.joins.offline.dynamic_partition import StabbingPartition
+from tolerant.joins.offline.histogram import Histogram, histogram_error, interval_histogram
+from tolerant.joins.offline.hotspots import Hotspots
+from tolerant.joins.offline.rectangles import RectangleJoins
+from tolerant.joins.offline.running_statistics import BucketCoverage, BucketFrequencies
 from tolerant.joins.partition import stabbing_partition
-from tolerant.joins.rectangles import RectangleJoins
 from tolerant.joins.select import SelectJoins
-from tolerant.joins.statistics import Coverage, Frequencies
 from tolerant.joins.two_sided import (
     BEFORE,
     NEVER,
-    Changed,
-    Told,
-    ToldRuns,
-    Touched,
+    JoinDelta,
+    JoinDeltaRuns,
+    RowLifetimes,
+    SignedResults,
     TwoSidedBandJoins,
     TwoSidedSelectJoins,
 )
@@ -36,21 +38,21 @@ __all__ = [
     "BEFORE",
     "NEVER",
     "BandJoins",
-    "Changed",
+    "BucketCoverage",
+    "BucketFrequencies",
     "Coefficient",
-    "Costs",
-    "Coverage",
-    "Frequencies",
+    "CostCoefficients",
     "Histogram",
     "Hotspots",
+    "JoinDelta",
+    "JoinDeltaRuns",
     "Load",
     "RectangleJoins",
+    "RowLifetimes",
     "Sample",
     "SelectJoins",
+    "SignedResults",
     "StabbingPartition",
-    "Told",
-    "ToldRuns",
-    "Touched",
     "TwoSidedBandJoins",
     "TwoSidedSelectJoins",
     "calibrate",

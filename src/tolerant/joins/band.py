@@ -1,4 +1,4 @@
-"""Very many continuous band joins: which of them gain results by a row, and which rows they gain."""
+"""Very many continuous band joins: which of them gain results through a row, and which rows they gain."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tolerant.joins import checks
-from tolerant.joins.arrays import Floats, Integers
 from tolerant.joins.band_index import BandIndex, band_index, live_bands, remove_band
 from tolerant.joins.band_search import METHODS, band_costs, search_bands
-from tolerant.joins.output import Found
-from tolerant.joins.standing import Standing
+from tolerant.joins.continuous_joins import ContinuousJoins
+from tolerant.joins.run_buffer import RunBuffer
+from tolerant.kernels.array_types import Floats, Integers
 
 Triple = tuple[Integers, Integers, Integers]
 
 
-class BandJoins(Standing[BandIndex]):
-    """Queries (low, high) over stored rows b: a probe with b gives every pair with `low ≤ row.b − b ≤ high`.
+class BandJoins(ContinuousJoins[BandIndex]):
+    """Queries (low, high) over stored rows b: a probe with b returns every pair with `low ≤ row.b − b ≤ high`.
 
-    The condition is evaluated as written, in float64. `alpha`: groups of at least that share of the queries are hot,
-    which the method "hotspot" makes use of (None: all are). Methods find the same pairs, in any order, each once:
+    The condition is evaluated as written, in float64. `alpha`: groups with at least that share of the queries are hot,
+    which the method "hotspot" uses (None: all are). All methods return the same pairs, each once, in any order:
 
     | method | does | time |
     |---|---|---|
@@ -44,7 +44,7 @@ class BandJoins(Standing[BandIndex]):
     COLUMNS = ("low", "high")
 
     def add(self, query: int, low: float, high: float) -> None:
-        """Add a query; infinite ends are fine."""
+        """Add a query; its ends may be infinite."""
         self._add(query, checks.interval("low", "high", low, high))
 
     def add_many(self, queries: ArrayLike, lows: ArrayLike, highs: ArrayLike) -> None:
@@ -62,7 +62,7 @@ class BandJoins(Standing[BandIndex]):
         self._rows.insert_many(rows, values, np.zeros(len(values)))
 
     def probe(self, b: float, method: str = "auto") -> tuple[Integers, Integers]:
-        """Which queries gain which stored rows by a row with this b: (queries[k], rows[k])."""
+        """Return which queries gain which stored rows through a row with this b: (queries[k], rows[k])."""
         return self._probe_many((np.array([checks.number("b", b)]),), method)[1:3]
 
     @overload
@@ -74,34 +74,38 @@ class BandJoins(Standing[BandIndex]):
     def probe_many(
         self, bs: ArrayLike, method: str = "auto", *, limit: int | None = None
     ) -> Triple | tuple[Integers, Integers, Integers, int]:
-        """`probe` for many rows: (events[k], queries[k], rows[k]), events counting along `bs`.
+        """Probe with many rows: (events[k], queries[k], rows[k]); an event is an index into `bs`.
 
-        With `limit`, at most so many pairs, of whole events, and as a fourth the event to go on with.
+        With `limit`, returns at most that many pairs, of whole events, and fourth the event to continue with.
         """
-        found = self._probe_many((checks.finite("bs", bs),), method, limit)
-        return found if limit is not None else found[:3]
+        pairs = self._probe_many((checks.finite("bs", bs),), method, limit)
+        return pairs if limit is not None else pairs[:3]
 
     def slices(self, b: float, method: str = "auto") -> Triple:
-        """The same unenumerated: query k gains `rows_in_order()[starts[k]:stops[k]]`; (queries, starts, stops)."""
+        """Return the pairs as slices: query k gains `rows_in_order()[starts[k]:stops[k]]`; (queries, starts, stops)."""
         return self._slices((checks.number("b", b),), method)
 
     def count(self, b: float, method: str = "auto") -> int:
-        """How many pairs `probe` would give."""
+        """Return the number of pairs that `probe` returns."""
         _, starts, stops = self.slices(b, method)
         return int((stops - starts).sum())
 
     def affected(self, b: float, method: str = "auto") -> Integers:
-        """The queries that gain anything, each once."""
+        """Return the queries that gain anything, each once."""
         return self.slices(b, method)[0]
 
     def snapshot(self, query: int, bs: ArrayLike) -> tuple[Integers, Integers]:
-        """A query's full join with the stored rows, the other side's rows having `bs`: (their indices, rows)."""
-        one = self._alone(query)
-        events, _, rows, _ = one._probe_many((checks.finite("bs", bs),), "queries")
+        """Join the stored rows with rows of the other side that have `bs`, for single query: (indices into
+        `bs`, rows).
+        """
+        single = self._alone(query)
+        events, _, rows, _ = single._probe_many((checks.finite("bs", bs),), "queries")
         return events, rows
 
     def estimate(self, b: float) -> dict[str, float]:
-        """What each method would take for this row, without the output, microseconds on the machine of the costs."""
+        """Estimate the time of each method for this row, without the output, in microseconds on the machine of the
+        costs.
+        """
         rows = self._settle()
         costs = np.zeros(len(METHODS) - 1)
         for index in (self._main, self._side):
@@ -109,19 +113,19 @@ class BandJoins(Standing[BandIndex]):
         return dict(zip(METHODS[:-1], costs.tolist(), strict=True))
 
     def choose(self, b: float) -> str:
-        """The method that "auto" takes for this row."""
+        """Return the method that "auto" chooses for this row."""
         return self._chosen((np.array([checks.number("b", b)]),))[0]
 
     def _alone(self, query: int) -> BandJoins:
-        """The same stored rows, seen by one query."""
+        """The same stored rows with this query only."""
         ids, columns = self._all()
         chosen = ids == checks.identifier("query", query)
         if not chosen.any():
             raise ValueError(f"query must be there, got {query}, which is not")
-        one = BandJoins()
-        one._rows = self._rows
-        one._replace(ids[chosen], columns[chosen])
-        return one
+        single = BandJoins()
+        single._rows = self._rows
+        single._replace(ids[chosen], columns[chosen])
+        return single
 
     def _build(self, ids: Integers, columns: Floats) -> BandIndex:
         return band_index(ids, columns, self.alpha)
@@ -133,9 +137,9 @@ class BandJoins(Standing[BandIndex]):
         return live_bands(index)
 
     def _search(
-        self, probes: tuple[Floats, ...], first: int, method: int, found: Found, ends: Integers, chosen: Integers
+        self, probes: tuple[Floats, ...], first: int, method: int, buffer: RunBuffer, ends: Integers, chosen: Integers
     ) -> tuple[int, int, int]:
         rows = self._rows.order()
         return search_bands(
-            probes[0], first, rows.b, self._main, self._side, method, self._costs, found, ends, chosen
+            probes[0], first, rows.b, self._main, self._side, method, self._costs, buffer, ends, chosen
         )  # fmt: skip

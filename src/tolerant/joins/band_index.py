@@ -6,26 +6,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.joins.arrays import Flags, Floats, Integers, Places
+from tolerant.joins.maxima_tree import maxima
 from tolerant.joins.partition import canonical, points_of
-from tolerant.joins.ranges import maxima
+from tolerant.kernels.array_types import Flags, Floats, Integers, Places
 from tolerant.kernels.compiled import compiled
 
 
 class BandIndex(NamedTuple):
-    """Bands by low (groups are stretches of that order) and, group by group, by decreasing high; copies, not indices.
+    """Bands by low (a group is a contiguous part of that order) and, group by group, by decreasing high; copies, not
+    indices.
 
-    A removed band has high = −∞ in the first order and low = ∞ in the second: values no band can have.
+    A removed band has high = −∞ in the first order and low = ∞ in the second: values that no band can have.
     """
 
     ids: Integers  # sorted
-    at_low: Places  # where each id stands in the order by low
+    at_low: Places  # place of each id in the order by low
     at_high: Places  # and in the order by high
     starts: Integers  # of the groups, [g + 1]
     points: Floats
     hot: Flags
     hull: Floats  # smallest low, largest high
-    tally: Integers  # bands in hot groups, hot groups
+    hot_counts: Integers  # bands in hot groups, hot groups
     low: Floats  # by increasing low
     high: Floats
     id: Integers
@@ -36,7 +37,7 @@ class BandIndex(NamedTuple):
 
 
 def band_index(ids: Integers, columns: Floats, alpha: float | None) -> BandIndex:
-    """The index of bands given by sorted ids and float64[n, 2]; hot groups have ≥ alpha·n members (None: all are)."""
+    """Build the index of bands given by sorted ids and float64[n, 2]; hot groups have ≥ alpha·n members (None: all)."""
     n = len(ids)
     low, high = np.ascontiguousarray(columns[:, 0]), np.ascontiguousarray(columns[:, 1])
     parts = canonical(low, high)
@@ -85,7 +86,7 @@ def _inverse(order: Integers) -> Places:
 
 @compiled
 def _grouped(sorted_all: Integers, order: Integers, starts: Integers) -> Integers:
-    """The entries group by group, within a group as they are sorted over all."""
+    """Return the entries group by group, within a group in the order of `sorted_all`."""
     group = np.empty(len(order), np.int32)
     for g in range(len(starts) - 1):
         for k in range(starts[g], starts[g + 1]):

@@ -1,9 +1,9 @@
-"""To whom a pair of rows belongs, said as runs of queries instead of one by one.
+"""The queries of a pair of rows, as runs of queries instead of one by one.
 
-The bands that hold a difference d are, of a group with the common point p, those with the smallest lows where d ≤ p,
-and those with the largest highs where d > p: a prefix of one of two orders (specs/5-joins.md §2.6). So what a row
-joins with is found, and said, in time that grows with the pairs of rows, not with the queries that each is for.
-`BandJoins.slices` is the same the other way round: for each query a run of rows.
+The bands that contain a difference d are, in a group with the common point p, those with the smallest lows where d ≤ p,
+and those with the largest highs where d > p: a prefix of one of two orders (docs/design/joins.md §2.6). So the partners
+of a row are found, and described, in time that grows with the pairs of rows, not with the queries of each pair.
+`BandJoins.slices` is the converse: a run of rows for each query.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.joins.arrays import Floats, Integers
 from tolerant.joins.bisection import START, first_above, gallop_above, gallop_at_least
 from tolerant.joins.partition import points_of, sweep
+from tolerant.kernels.array_types import Floats, Integers
 from tolerant.kernels.compiled import compiled
 
 
 class BandLists(NamedTuple):
-    """Bands in both orders; a function of the bands alone.
+    """Bands in both orders; a function of the set of bands alone.
 
-    `members` int64[2n]: the queries group by group, each group's by increasing low, and behind these the same by
-    decreasing high. Group g is at `starts[g]` … `starts[g + 1]` of either half; `low` and `fall` (the highs, negated)
-    are float64[n], in the order of the halves.
+    `members` int64[2n]: the queries group by group, each group by increasing low, followed by the same queries with
+    each group by decreasing high. Group g is at `starts[g]` … `starts[g + 1]` of either half; `low` and `fall` (the
+    highs, negated) are float64[n], in the order of the halves.
     """
 
     members: Integers
@@ -33,8 +33,8 @@ class BandLists(NamedTuple):
     fall: Floats
 
 
-class Runs(NamedTuple):
-    """Pairs of rows with some queries each, [k]: event, place of the stored row, and `members[start:stop]`."""
+class QueryRuns(NamedTuple):
+    """Pairs of rows with their queries, [k] each: event, place of the stored row, and queries `members[start:stop]`."""
 
     event: Integers
     place: Integers
@@ -43,7 +43,7 @@ class Runs(NamedTuple):
 
 
 class BandOrders:
-    """The bands that there are, sorted by low and by high: a change costs copying, never sorting all of them again.
+    """Bands sorted by low and by high; a change copies the orders but never sorts all bands again.
 
     >>> orders = BandOrders()
     >>> orders.add(np.array([7, 8]), np.array([0.0, 1.0]), np.array([3.0, 2.0]))
@@ -59,66 +59,66 @@ class BandOrders:
         none: Floats = np.zeros(0)
         self._rising: Order = (none, np.zeros(0, np.int64), none)  # low, id, high
         self._falling: Order = self._rising  # the high negated, id, low
-        self._fresh: list[Order] = []  # id between low and high, not yet among them
+        self._new: list[Order] = []  # (low, id, high), not yet merged into the orders
         self._lists: BandLists | None = None
 
     def add(self, ids: Integers, low: Floats, high: Floats) -> None:
-        """Bands that are not there."""
-        self._fresh.append((low, ids, high))
+        """Add new bands."""
+        self._new.append((low, ids, high))
         self._lists = None
 
     def remove(self, ids: Integers) -> None:
-        """Bands that are there."""
-        self._fold()
-        gone = np.sort(ids)
+        """Remove bands, which must exist."""
+        self._merge_new()
+        removed = np.sort(ids)
         for name in ("_rising", "_falling"):
-            held: Order = getattr(self, name)
-            places = np.minimum(np.searchsorted(gone, held[1]), len(gone) - 1) if len(gone) else None
-            stays = np.ones(len(held[1]), np.bool_) if places is None else gone[places] != held[1]
-            setattr(self, name, tuple(column[stays] for column in held))
+            order: Order = getattr(self, name)
+            places = np.minimum(np.searchsorted(removed, order[1]), len(removed) - 1) if len(removed) else None
+            stays = np.ones(len(order[1]), np.bool_) if places is None else removed[places] != order[1]
+            setattr(self, name, tuple(column[stays] for column in order))
         self._lists = None
 
     def lists(self) -> BandLists:
-        """The lists of these bands."""
+        """Return the lists of these bands."""
         if self._lists is None:
-            self._fold()
+            self._merge_new()
             low, ids, high = self._rising
-            found = sweep(low, high, np.arange(len(low)))
-            # A group is a stretch of the lows; those that are equal are never in two.
-            group = np.searchsorted(low[found.starts[:-1]], self._falling[2], side="right")
-            order = np.argsort(group.astype(np.uint16) if len(found.starts) < 1 << 16 else group, kind="stable")
+            partition = sweep(low, high, np.arange(len(low)))
+            # A group is a contiguous part of the order by low; equal lows are never in two groups.
+            group = np.searchsorted(low[partition.starts[:-1]], self._falling[2], side="right")
+            order = np.argsort(group.astype(np.uint16) if len(partition.starts) < 1 << 16 else group, kind="stable")
             members = np.concatenate([ids, self._falling[1][order]])
-            points = points_of(found.low, found.high)
-            self._lists = BandLists(members, found.starts, points, low, self._falling[0][order])
+            points = points_of(partition.low, partition.high)
+            self._lists = BandLists(members, partition.starts, points, low, self._falling[0][order])
         return self._lists
 
-    def _fold(self) -> None:
-        """Put the new ones among the others."""
-        if self._fresh:
-            low, ids, high = map(np.concatenate, zip(*self._fresh, strict=True))
+    def _merge_new(self) -> None:
+        """Merge the new bands into both orders."""
+        if self._new:
+            low, ids, high = map(np.concatenate, zip(*self._new, strict=True))
             self._rising = _with(self._rising, (low, ids, high))
             self._falling = _with(self._falling, (-high, ids, low))
-            self._fresh = []
+            self._new = []
 
 
 Order = tuple[Floats, Integers, Floats]
-"""Bands sorted by the first, and where it is equal by their ids."""
+"""Bands sorted by the first array, equal ones by their ids."""
 
 
-def _with(held: Order, new: Order) -> Order:
+def _with(old: Order, new: Order) -> Order:
     order = np.lexsort((new[1], new[0]))
     first, ids, other = new[0][order], new[1][order], new[2][order]
-    places = _merged(held[0], held[1], first, ids)
+    places = _merged(old[0], old[1], first, ids)
     return (
-        np.concatenate([held[0], first])[places],
-        np.concatenate([held[1], ids])[places],
-        np.concatenate([held[2], other])[places],
+        np.concatenate([old[0], first])[places],
+        np.concatenate([old[1], ids])[places],
+        np.concatenate([old[2], other])[places],
     )
 
 
 @compiled
 def _merged(first: Floats, ids: Integers, new_first: Floats, new_ids: Integers) -> Integers:
-    """The order of two orders one behind the other."""
+    """Return the order that merges two sorted sequences, which are numbered one behind the other."""
     size, more = len(first), len(new_first)
     places = np.empty(size + more, np.int64)
     i, j = 0, 0
@@ -133,9 +133,10 @@ def _merged(first: Floats, ids: Integers, new_first: Floats, new_ids: Integers) 
 
 
 @compiled
-def runs_of(rows: Floats, probes: Floats, lists: BandLists) -> Runs:
-    """All pairs of a probe and a row, rows sorted, whose difference `row - probe` is in a band; a pair comes once for
-    each group that it is in.
+def runs_of(rows: Floats, probes: Floats, lists: BandLists) -> QueryRuns:
+    """Return all pairs of a probe and a row of sorted `rows` whose difference `row - probe` is in a band.
+
+    A pair is returned once for each group with a band that contains the difference.
     """
     points, starts, low, fall = lists.points, lists.starts, lists.low, lists.fall
     size, half, used = len(rows), len(low), 0
@@ -163,7 +164,7 @@ def runs_of(rows: Floats, probes: Floats, lists: BandLists) -> Runs:
                     start, stop = _longer(start), _longer(stop)
                 event[used], place[used], start[used], stop[used] = e, at, from_, to
                 used += 1
-    return Runs(event[:used], place[:used], start[:used], stop[:used])
+    return QueryRuns(event[:used], place[:used], start[:used], stop[:used])
 
 
 @compiled
@@ -174,7 +175,7 @@ def _longer(values: Integers) -> Integers:
 
 
 def shortened(members: Integers, starts: Integers, stops: Integers) -> tuple[Integers, Integers]:
-    """(starts, members) without what no run reaches; runs that begin at the same place share what they have.
+    """Return (starts, members) without the members that no run contains; runs with the same start share their members.
 
     >>> starts, members = shortened(np.arange(10, 20), np.array([5, 2, 5]), np.array([6, 4, 8]))
     >>> starts.tolist(), members.tolist()
@@ -184,5 +185,5 @@ def shortened(members: Integers, starts: Integers, stops: Integers) -> tuple[Int
     sizes = np.zeros(len(begins), np.int64)
     np.maximum.at(sizes, of, stops - starts)
     ends = np.cumsum(sizes)
-    taken = np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - (ends - sizes), sizes)
-    return (ends - sizes)[of], members[taken]
+    kept = np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - (ends - sizes), sizes)
+    return (ends - sizes)[of], members[kept]

@@ -1,7 +1,8 @@
-"""Searching sorted values through a shift: everything compares `values[i] - shift`, as the condition is written.
+"""Searches sorted values through a shift: all comparisons are with `values[i] - shift`, as the join condition is
+written.
 
-Rounding keeps order (x ≤ y gives x − b ≤ y − b in floats too), so a search with the rounded difference is exact;
-searching for `low + b` would not be (specs/5-joins.md §2.1). With a shift of 0 the values themselves are compared.
+Rounding is monotone (x ≤ y implies x − b ≤ y − b in floats too), so a search with the rounded difference is exact;
+a search for `low + b` would not be (docs/design/joins.md §2.1). With a shift of 0 the values themselves are compared.
 """
 
 from __future__ import annotations
@@ -10,40 +11,40 @@ from typing import cast
 
 import numpy as np
 
-from tolerant.joins.arrays import Floats
-from tolerant.kernels.compiled import borrowing
+from tolerant.kernels.array_types import Floats
+from tolerant.kernels.compiled import compiled_no_refcount
 
 START = cast(int, np.int64(0))
-"""A zero with a type: for a plain 0 Numba would compile whatever it is handed to once more."""
+"""A typed zero: for a literal 0 Numba would compile every function that it is passed to once more."""
 
 
-@borrowing
+@compiled_no_refcount
 def first_at_least(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
-    """The first place in [start, stop) whose shifted value is ≥ x, else `stop`."""
+    """Return the first place in [start, stop) whose shifted value is ≥ x, else `stop`."""
     left = stop - start
     while left > 0:
         half = (left + 1) >> 1
-        # An addition instead of a branch, which would be guessed wrong every other time.
+        # An addition instead of a branch, which would be mispredicted every other time.
         start += half * (values[start + half - 1] - shift < x)
         left -= half
     return start
 
 
-@borrowing
+@compiled_no_refcount
 def first_above(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
-    """The first place in [start, stop) whose shifted value is > x, else `stop`."""
+    """Return the first place in [start, stop) whose shifted value is > x, else `stop`."""
     left = stop - start
     while left > 0:
         half = (left + 1) >> 1
-        # An addition instead of a branch, which would be guessed wrong every other time.
+        # An addition instead of a branch, which would be mispredicted every other time.
         start += half * (values[start + half - 1] - shift <= x)
         left -= half
     return start
 
 
-@borrowing
+@compiled_no_refcount
 def gallop_at_least(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
-    """As `first_at_least`, in time that grows with the log of how far the place is from `start`."""
+    """Search as `first_at_least`, in time that grows with the log of the distance from `start`."""
     step = 1
     at = start
     while at < stop and values[at] - shift < x:
@@ -53,9 +54,9 @@ def gallop_at_least(values: Floats, start: int, stop: int, shift: float, x: floa
     return first_at_least(values, start, min(at, stop), shift, x)
 
 
-@borrowing
+@compiled_no_refcount
 def gallop_above(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
-    """As `first_above`, in time that grows with the log of how far the place is from `start`."""
+    """Search as `first_above`, in time that grows with the log of the distance from `start`."""
     step = 1
     at = start
     while at < stop and values[at] - shift <= x:
@@ -65,9 +66,9 @@ def gallop_above(values: Floats, start: int, stop: int, shift: float, x: float) 
     return first_above(values, start, min(at, stop), shift, x)
 
 
-@borrowing
+@compiled_no_refcount
 def gallop_back(values: Floats, start: int, stop: int, shift: float, x: float) -> int:
-    """As `first_at_least`, in time that grows with the log of how far the place is before `stop`."""
+    """Search as `first_at_least`, in time that grows with the log of the distance before `stop`."""
     step = 1
     at = stop - 1
     while at >= start and values[at] - shift >= x:

@@ -1,4 +1,4 @@
-"""Refusing bad arguments: which one, what was expected, what came."""
+"""Argument checks: errors name the argument, what was expected and what came."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tolerant.joins.arrays import Floats, Integers
+from tolerant.kernels.array_types import Floats, Integers
 
 
 def floats(name: str, values: ArrayLike) -> Floats:
-    """The values as float64[n].
+    """Return the values as float64[n].
 
     Raises:
         ValueError: they are not numbers in one dimension, or one of them is NaN.
@@ -24,7 +24,7 @@ def floats(name: str, values: ArrayLike) -> Floats:
 
 
 def finite(name: str, values: ArrayLike) -> Floats:
-    """As `floats`, infinities refused too."""
+    """Return the values as `floats` does; raises ValueError for infinite ones too."""
     array = floats(name, values)
     if not np.isfinite(array).all():
         index = int(np.flatnonzero(~np.isfinite(array))[0])
@@ -33,7 +33,7 @@ def finite(name: str, values: ArrayLike) -> Floats:
 
 
 def integers(name: str, values: ArrayLike) -> Integers:
-    """The values as int64[n].
+    """Return the values as int64[n].
 
     Raises:
         ValueError: they are not whole numbers of 64 bits in one dimension.
@@ -54,14 +54,14 @@ def _numeric(name: str, values: ArrayLike) -> Any:
 
 
 def alike(names: Sequence[str], arrays: Sequence[Floats | Integers]) -> None:
-    """Refuse arrays of different lengths."""
+    """Raise ValueError for arrays of different lengths."""
     if len({len(array) for array in arrays}) > 1:
-        told = ", ".join(f"{name} {len(array)}" for name, array in zip(names, arrays, strict=True))
-        raise ValueError(f"{' and '.join(names)} must have the same length, got {told}")
+        lengths = ", ".join(f"{name} {len(array)}" for name, array in zip(names, arrays, strict=True))
+        raise ValueError(f"{' and '.join(names)} must have the same length, got {lengths}")
 
 
 def intervals(low_name: str, high_name: str, lows: ArrayLike, highs: ArrayLike) -> tuple[Floats, Floats]:
-    """Closed intervals as two float64[n]; infinite ends are fine on their own side.
+    """Return closed intervals as two float64[n]; a low end may be −∞, a high end ∞.
 
     Raises:
         ValueError: NaN, low > high, low = ∞, high = −∞ (the index is named), or unequal lengths.
@@ -79,7 +79,7 @@ def intervals(low_name: str, high_name: str, lows: ArrayLike, highs: ArrayLike) 
 
 
 def interval(low_name: str, high_name: str, low: float, high: float) -> tuple[float, float]:
-    """One closed interval, checked as `intervals` checks many."""
+    """Return one closed interval, checked as `intervals` checks many."""
     low, high = float(low), float(high)
     if not (low <= high and low != np.inf and high != -np.inf):
         raise ValueError(
@@ -89,7 +89,7 @@ def interval(low_name: str, high_name: str, low: float, high: float) -> tuple[fl
 
 
 def number(name: str, value: float) -> float:
-    """One finite number."""
+    """Return one finite number."""
     value = float(value)
     if not abs(value) < np.inf:
         raise ValueError(f"{name} must be finite, got {value}")
@@ -97,7 +97,7 @@ def number(name: str, value: float) -> float:
 
 
 def identifier(name: str, value: int) -> int:
-    """One id: a whole number of 64 bits."""
+    """Return one id, a whole number of 64 bits."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise ValueError(f"{name} must be an integer, got {value!r}")
     value = int(value)
@@ -107,7 +107,7 @@ def identifier(name: str, value: int) -> int:
 
 
 def new_ids(name: str, ids: Integers, there: Integers) -> None:
-    """Refuse ids that stand twice, or are `there` already."""
+    """Raise ValueError for ids that occur twice, or that exist already: `there` are those."""
     ordered = np.sort(ids)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(repeated):
@@ -117,7 +117,7 @@ def new_ids(name: str, ids: Integers, there: Integers) -> None:
 
 
 def choice(name: str, value: str, known: Sequence[str]) -> str:
-    """Refuse a word that is not among the known ones."""
+    """Return the value if it is one of the known words, else raise ValueError."""
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}")
     return value

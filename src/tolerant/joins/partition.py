@@ -1,4 +1,6 @@
-"""The canonical stabbing partition: intervals in the fewest groups that each share a point (specs/5-joins.md §2.2)."""
+"""The canonical stabbing partition: the fewest groups of intervals that each share a point
+(docs/design/joins.md §2.2).
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tolerant.joins import checks
-from tolerant.joins.arrays import Floats, Integers
+from tolerant.kernels.array_types import Floats, Integers
 from tolerant.kernels.compiled import compiled
 
 
-class Canonical(NamedTuple):
+class CanonicalPartition(NamedTuple):
     """The partition over intervals sorted by low: group k is `order[starts[k]:starts[k + 1]]`."""
 
     order: Integers  # intervals by increasing low
     starts: Integers  # [g + 1]
     low: Floats  # of each group's common intersection, [g]
     high: Floats
-    witness: (
-        Integers  # the interval of smallest high in each group, [g]; witnesses are disjoint, which proves g minimal
-    )
+    witness: Integers  # interval of smallest high in each group, [g]; witnesses are disjoint, which proves g minimal
 
 
 def stabbing_partition(lows: ArrayLike, highs: ArrayLike) -> tuple[Integers, Floats]:
-    """The fewest groups of closed intervals that share a point: (group[n], points[g]), groups from left to right.
+    """Partition closed intervals into the fewest groups that share a point: (group[n], points[g]), groups from left to
+    right.
 
     A point is the largest low of its group (where that is −∞ the smallest high, where that is ∞ too 0), so it is
     always finite. O(n log n).
@@ -38,24 +39,24 @@ def stabbing_partition(lows: ArrayLike, highs: ArrayLike) -> tuple[Integers, Flo
     ([0, 0, 1], [1.0, 2.0])
     """
     low, high = checks.intervals("lows", "highs", lows, highs)
-    found = canonical(low, high)
+    partition = canonical(low, high)
     group = np.empty(len(low), np.int64)
-    group[found.order] = np.repeat(np.arange(len(found.low)), np.diff(found.starts))
-    return group, points_of(found.low, found.high)
+    group[partition.order] = np.repeat(np.arange(len(partition.low)), np.diff(partition.starts))
+    return group, points_of(partition.low, partition.high)
 
 
-def canonical(low: Floats, high: Floats) -> Canonical:
-    """The partition of intervals that were checked before."""
+def canonical(low: Floats, high: Floats) -> CanonicalPartition:
+    """Return the partition of intervals that were checked before."""
     return sweep(low, high, np.argsort(low))
 
 
-def sweep(low: Floats, high: Floats, order: Integers) -> Canonical:
-    """The partition of intervals whose order by low is known."""
-    return Canonical(order, *_sweep(low, high, order))
+def sweep(low: Floats, high: Floats, order: Integers) -> CanonicalPartition:
+    """Return the partition of intervals whose order by low is known."""
+    return CanonicalPartition(order, *_sweep(low, high, order))
 
 
 def points_of(low: Floats, high: Floats) -> Floats:
-    """A finite point in each intersection [low, high]: the low, else the high, else 0."""
+    """Return a finite point in each intersection [low, high]: the low, else the high, else 0."""
     return np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0)) + 0.0
 
 

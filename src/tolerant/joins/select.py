@@ -8,22 +8,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tolerant.joins import checks
-from tolerant.joins.arrays import Floats, Integers
-from tolerant.joins.output import Found
-from tolerant.joins.rows import slice_of
+from tolerant.joins.continuous_joins import ContinuousJoins
+from tolerant.joins.run_buffer import RunBuffer
 from tolerant.joins.select_index import SelectIndex, live_selections, remove_selection, select_index
 from tolerant.joins.select_search import METHODS, search_selections, select_costs
-from tolerant.joins.standing import Standing
+from tolerant.joins.stored_rows import slice_of
+from tolerant.kernels.array_types import Floats, Integers
 
 Triple = tuple[Integers, Integers, Integers]
 
 
-class SelectJoins(Standing[SelectIndex]):
-    """Queries (a_low, a_high, c_low, c_high) over stored rows (b, c): a probe with (a, b) gives every pair of a query
-    whose a range holds a and a row with the same b (exactly) whose c the query's c range holds.
+class SelectJoins(ContinuousJoins[SelectIndex]):
+    """Queries (a_low, a_high, c_low, c_high) over stored rows (b, c): a probe with (a, b) returns every pair of a query
+    whose a range contains a, and a row with the same b (exactly) whose c is in the query's c range.
 
-    `alpha`: groups of at least that share of the queries are hot, which "hotspot" makes use of (None: all are).
-    k_j rows have the probe's b, k_s queries select its a. Methods find the same pairs, in any order, each once:
+    `alpha`: groups with at least that share of the queries are hot, which the method "hotspot" uses (None: all are).
+    k_j rows have the probe's b, k_s queries select its a. All methods return the same pairs, each once, in any order:
 
     | method | does | time |
     |---|---|---|
@@ -46,7 +46,7 @@ class SelectJoins(Standing[SelectIndex]):
     COLUMNS = ("a_low", "a_high", "c_low", "c_high")
 
     def add(self, query: int, a_low: float, a_high: float, c_low: float, c_high: float) -> None:
-        """Add a query; infinite ends are fine."""
+        """Add a query; its ends may be infinite."""
         selected = checks.interval("a_low", "a_high", a_low, a_high)
         self._add(query, (*selected, *checks.interval("c_low", "c_high", c_low, c_high)))
 
@@ -67,7 +67,7 @@ class SelectJoins(Standing[SelectIndex]):
         self._rows.insert_many(ids, b, c)
 
     def probe(self, a: float, b: float, method: str = "auto") -> tuple[Integers, Integers]:
-        """Which queries gain which stored rows by a row (a, b): (queries[k], rows[k])."""
+        """Return which queries gain which stored rows through a row (a, b): (queries[k], rows[k])."""
         return self._probe_many(self._event(a, b), method)[1:3]
 
     @overload
@@ -79,34 +79,36 @@ class SelectJoins(Standing[SelectIndex]):
     def probe_many(
         self, a: ArrayLike, b: ArrayLike, method: str = "auto", *, limit: int | None = None
     ) -> Triple | tuple[Integers, Integers, Integers, int]:
-        """`probe` for many rows: (events[k], queries[k], rows[k]), events counting along `a`.
+        """Probe with many rows: (events[k], queries[k], rows[k]); an event is an index into `a`.
 
-        With `limit`, at most so many pairs, of whole events, and as a fourth the event to go on with.
+        With `limit`, returns at most that many pairs, of whole events, and fourth the event to continue with.
         """
-        found = self._probe_many(self._events(a, b), method, limit)
-        return found if limit is not None else found[:3]
+        pairs = self._probe_many(self._events(a, b), method, limit)
+        return pairs if limit is not None else pairs[:3]
 
     def slices(self, a: float, b: float, method: str = "auto") -> Triple:
-        """The same unenumerated: query k gains `rows_in_order()[starts[k]:stops[k]]`; (queries, starts, stops)."""
+        """Return the pairs as slices: query k gains `rows_in_order()[starts[k]:stops[k]]`; (queries, starts, stops)."""
         return self._slices((checks.number("a", a), checks.number("b", b)), method)
 
     def count(self, a: float, b: float, method: str = "auto") -> int:
-        """How many pairs `probe` would give."""
+        """Return the number of pairs that `probe` returns."""
         _, starts, stops = self.slices(a, b, method)
         return int((stops - starts).sum())
 
     def affected(self, a: float, b: float, method: str = "auto") -> Integers:
-        """The queries that gain anything, each once."""
+        """Return the queries that gain anything, each once."""
         return self.slices(a, b, method)[0]
 
     def snapshot(self, query: int, a: ArrayLike, b: ArrayLike) -> tuple[Integers, Integers]:
-        """A query's full join with the stored rows, the other side's rows being (a, b): (their indices, rows)."""
-        one = self._alone(query)
-        events, _, rows, _ = one._probe_many(self._events(a, b), "scan")
+        """Join the stored rows with rows (a, b) of the other side, for single query: (indices into `a`, rows)."""
+        single = self._alone(query)
+        events, _, rows, _ = single._probe_many(self._events(a, b), "scan")
         return events, rows
 
     def estimate(self, a: float, b: float) -> dict[str, float]:
-        """What each method would take for this row, without the output, microseconds on the machine of the costs."""
+        """Estimate the time of each method for this row, without the output, in microseconds on the machine of the
+        costs.
+        """
         rows = self._settle()
         costs = np.zeros(len(METHODS) - 1)
         start, stop = slice_of(rows.b, checks.number("b", b))
@@ -116,11 +118,11 @@ class SelectJoins(Standing[SelectIndex]):
         return dict(zip(METHODS[:-1], costs.tolist(), strict=True))
 
     def choose(self, a: float, b: float) -> str:
-        """The method that "auto" takes for this row."""
+        """Return the method that "auto" chooses for this row."""
         return self._chosen(self._event(a, b))[0]
 
     def choose_many(self, a: ArrayLike, b: ArrayLike) -> list[str]:
-        """The methods that "auto" takes for these rows."""
+        """Return the methods that "auto" chooses for these rows."""
         return self._chosen(self._events(a, b))
 
     def _event(self, a: float, b: float) -> tuple[Floats, ...]:
@@ -132,15 +134,15 @@ class SelectJoins(Standing[SelectIndex]):
         return values
 
     def _alone(self, query: int) -> SelectJoins:
-        """The same stored rows, seen by one query."""
+        """The same stored rows with this query only."""
         ids, columns = self._all()
         chosen = ids == checks.identifier("query", query)
         if not chosen.any():
             raise ValueError(f"query must be there, got {query}, which is not")
-        one = SelectJoins()
-        one._rows = self._rows
-        one._replace(ids[chosen], columns[chosen])
-        return one
+        single = SelectJoins()
+        single._rows = self._rows
+        single._replace(ids[chosen], columns[chosen])
+        return single
 
     def _build(self, ids: Integers, columns: Floats) -> SelectIndex:
         return select_index(ids, columns, self.alpha)
@@ -152,10 +154,10 @@ class SelectJoins(Standing[SelectIndex]):
         return live_selections(index)
 
     def _search(
-        self, probes: tuple[Floats, ...], first: int, method: int, found: Found, ends: Integers, chosen: Integers
+        self, probes: tuple[Floats, ...], first: int, method: int, buffer: RunBuffer, ends: Integers, chosen: Integers
     ) -> tuple[int, int, int]:
         rows = self._rows.order()
         return search_selections(
             probes[0], probes[1], first, rows.b, rows.c, self._main, self._side,
-            method, self._costs, found, ends, chosen,
+            method, self._costs, buffer, ends, chosen,
         )  # fmt: skip

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.joins.arrays import Flags, Floats, Integers, Places
-from tolerant.joins.boxes import Forest, forest, middles, tiled
+from tolerant.joins.maxima_tree import maxima
+from tolerant.joins.packed_rtree import Forest, forest, middles, tiled
 from tolerant.joins.partition import canonical, points_of
-from tolerant.joins.ranges import maxima
+from tolerant.kernels.array_types import Flags, Floats, Integers, Places
 
 
 class Selections(NamedTuple):
@@ -21,23 +21,24 @@ class Selections(NamedTuple):
     c_high: Floats
     id: Integers
     tree: Floats  # of largest highs
-    ends: Floats  # all a_highs, sorted: how many end before a is one search (removed ones count until the next merge)
+    ends: Floats  # all a_highs, sorted: one search counts those before a (removed ones count until the next merge)
 
 
 class SelectIndex(NamedTuple):
-    """Groups whose c ranges share a point, each an R-tree; all queries by a, those of cold groups apart; one R-tree.
+    """Groups whose c ranges share a point, each an R-tree; all queries by a, those of cold groups apart; one R-tree of
+    all.
 
-    41 to 45 bytes a query for each R-tree, 49 for the order by a, 20 for finding an id.
+    41 to 45 bytes per query for each R-tree, 49 for the order by a, 20 for the lookup of an id.
     """
 
     ids: Integers  # sorted
-    at_group: Places  # where each id stands in the groups,
-    at_range: Places  # by a, cold ones first,
-    at_tile: Places  # and in the one R-tree
+    at_group: Places  # place of each id in the groups,
+    at_range: Places  # in the order by a, cold queries first,
+    at_tile: Places  # and in the R-tree of all
     starts: Integers  # of the groups, [g + 1]
     points: Floats
     hot: Flags
-    tally: Integers  # queries in hot groups, hot groups
+    hot_counts: Integers  # queries in hot groups, hot groups
     roots: Floats  # Σ √size over hot groups, over all groups
     groups: Forest
     cold: Selections
@@ -46,7 +47,7 @@ class SelectIndex(NamedTuple):
 
 
 def select_index(ids: Integers, columns: Floats, alpha: float | None) -> SelectIndex:
-    """The index of queries given by sorted ids and float64[n, 4]: a_low, a_high, c_low, c_high."""
+    """Build the index of queries given by sorted ids and float64[n, 4]: a_low, a_high, c_low, c_high."""
     n = len(ids)
     parts = canonical(np.ascontiguousarray(columns[:, 2]), np.ascontiguousarray(columns[:, 3]))
     sizes = np.diff(parts.starts)
@@ -88,7 +89,7 @@ def remove_selection(index: SelectIndex, place: int) -> None:
 
 
 def live_selections(index: SelectIndex) -> tuple[Integers, Floats]:
-    """Sorted ids and float64[n, 4] of the queries that are not removed."""
+    """Return sorted ids and float64[n, 4] of the queries that are not removed."""
     columns = index.groups.box[index.at_group]
     live = ~np.isnan(columns[:, 0])
     return index.ids[live], columns[live]

@@ -1,17 +1,19 @@
-"""Which select joins a row touches, by each method (specs/5-joins.md §2.7). One kernel takes a whole batch of rows."""
+"""Finds the select joins that a row affects, by each method (docs/design/joins.md §2.7). One kernel searches a batch of
+rows.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tolerant.joins.arrays import Floats, Integers
 from tolerant.joins.bisection import START, first_above, first_at_least, gallop_above, gallop_at_least, gallop_back
-from tolerant.joins.boxes import Forest
-from tolerant.joins.output import Found
-from tolerant.joins.ranges import next_holding
-from tolerant.joins.rows import slice_of
+from tolerant.joins.maxima_tree import next_at_least
+from tolerant.joins.packed_rtree import Forest
+from tolerant.joins.run_buffer import RunBuffer
 from tolerant.joins.select_index import SelectIndex, Selections
-from tolerant.kernels.compiled import borrowing, compiled
+from tolerant.joins.stored_rows import slice_of
+from tolerant.kernels.array_types import Floats, Integers
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
 
 METHODS = ("ssi", "select-first", "join-first", "scan", "hotspot", "auto")
 SSI, SELECT_FIRST, JOIN_FIRST, SCAN, HOTSPOT, AUTO = range(6)
@@ -20,54 +22,54 @@ SSI, SELECT_FIRST, JOIN_FIRST, SCAN, HOTSPOT, AUTO = range(6)
 @compiled
 def search_selections(
     a_values: Floats, b_values: Floats, first: int, bs: Floats, cs: Floats, main: SelectIndex, side: SelectIndex,
-    method: int, costs: Floats, found: Found, ends: Integers, chosen: Integers,
+    method: int, costs: Floats, buffer: RunBuffer, ends: Integers, chosen: Integers,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Search events from `first` on until the buffer is full; gives back what `search_bands` does."""
+    """Search events from `first` on until the buffer is full; returns what `search_bands` does."""
     used = START
     estimates = np.empty(5)
-    parts = 2 if len(side.ids) else 1  # a loop, not two calls: what is compiled stays half as large
+    indexes = 2 if len(side.ids) else 1  # a loop, not two calls: the compiled code stays half as large
     for event in range(first, len(a_values)):
         a = a_values[event]
         start, stop = slice_of(bs, b_values[event])
-        taken = method
+        used_method = method
         before = used
         if start < stop:
             if method == AUTO:
                 estimates[:] = 0.0
-                for part in range(parts):
-                    select_costs(a, stop - start, side if part else main, costs, estimates)
-                taken = int(np.argmin(estimates))
-            for part in range(parts):
-                index = side if part else main
-                if taken == JOIN_FIRST:
-                    used = _join_first(a, cs, start, stop, index.tiles, found, used)
+                for which in range(indexes):
+                    select_costs(a, stop - start, side if which else main, costs, estimates)
+                used_method = int(np.argmin(estimates))
+            for which in range(indexes):
+                index = side if which else main
+                if used_method == JOIN_FIRST:
+                    used = _join_first(a, cs, start, stop, index.tiles, buffer, used)
                     continue
-                if taken in (SSI, HOTSPOT):
-                    used = _groups(a, cs, start, stop, index, taken == HOTSPOT, found, used)
-                for hot in range(2 if taken in (SCAN, SELECT_FIRST) else (1 if taken == HOTSPOT else 0)):
+                if used_method in (SSI, HOTSPOT):
+                    used = _groups(a, cs, start, stop, index, used_method == HOTSPOT, buffer, used)
+                for hot in range(2 if used_method in (SCAN, SELECT_FIRST) else (1 if used_method == HOTSPOT else 0)):
                     ranges = index.warm if hot else index.cold
-                    if taken == SCAN:
-                        used = _scan(a, cs, start, stop, ranges, found, used)
+                    if used_method == SCAN:
+                        used = _scan(a, cs, start, stop, ranges, buffer, used)
                     else:
-                        used = _select_first(a, cs, start, stop, ranges, found, used)
+                        used = _select_first(a, cs, start, stop, ranges, buffer, used)
         elif method == AUTO:
-            taken = JOIN_FIRST  # no partner, no work
-        chosen[event] = taken
-        if used > len(found.query):
+            used_method = JOIN_FIRST  # no partner, no work
+        chosen[event] = used_method
+        if used > len(buffer.query):
             return event, before, used if before == 0 else 0
         ends[event] = used
     return len(a_values), used, 0
 
 
-@borrowing
+@compiled_no_refcount
 def _groups(
-    a: float, cs: Floats, start: int, stop: int, index: SelectIndex, hot_only: bool, found: Found, used: int
+    a: float, cs: Floats, start: int, stop: int, index: SelectIndex, hot_only: bool, buffer: RunBuffer, used: int
 ) -> int:
     """SJ-SSI: in each group only the partners next to its point decide which queries are affected."""
-    # One long function with its arrays taken out first: handing them on costs more than the search itself.
+    # One long function with its arrays as local variables: passing them on costs more than the search itself.
     box, ids, node, node_starts = index.groups.box, index.groups.id, index.groups.node, index.groups.node_starts
     points, starts, hot = index.points, index.starts, index.hot
-    query, begins, ends, room = found.query, found.start, found.stop, len(found.query)
+    query, begins, ends, room = buffer.query, buffer.start, buffer.stop, len(buffer.query)
     at = start
     for g in range(len(points)):
         root = node_starts[g + 1] - 1
@@ -84,7 +86,7 @@ def _groups(
         first, size = starts[g], starts[g + 1] - starts[g]
         i = 0
         while i < size:
-            # Step over as large a block as begins here and holds nothing.
+            # Skip the largest block that begins here and contains nothing.
             level, block, span = node_starts[g], i >> 3, 8
             count = (size + 7) >> 3
             n = level + block
@@ -121,15 +123,15 @@ def _groups(
     return used
 
 
-@borrowing
-def _select_first(a: float, cs: Floats, start: int, stop: int, ranges: Selections, found: Found, used: int) -> int:
-    """SJ-SelectFirst: the queries that select the row, then the c range of each among its partners."""
+@compiled_no_refcount
+def _select_first(a: float, cs: Floats, start: int, stop: int, ranges: Selections, buffer: RunBuffer, used: int) -> int:
+    """SJ-SelectFirst: the queries that select the row, then the c range of each among the partners of the row."""
     low, high, tree, c_low, c_high, ids = (
         ranges.low, ranges.high, ranges.tree, ranges.c_low, ranges.c_high, ranges.id,
     )  # fmt: skip
-    query, begins, ends, room = found.query, found.start, found.stop, len(found.query)
+    query, begins, ends, room = buffer.query, buffer.start, buffer.stop, len(buffer.query)
     prefix = first_above(low, START, len(low), 0.0, a)
-    k = next_holding(high, tree, START, prefix, a)
+    k = next_at_least(high, tree, START, prefix, a)
     while k < prefix:
         begin = first_at_least(cs, start, stop, 0.0, c_low[k])
         if begin < stop and cs[begin] <= c_high[k]:
@@ -137,17 +139,17 @@ def _select_first(a: float, cs: Floats, start: int, stop: int, ranges: Selection
                 query[used], begins[used] = ids[k], begin
                 ends[used] = gallop_above(cs, begin + 1, stop, 0.0, c_high[k])
             used += 1
-        k = next_holding(high, tree, k + 1, prefix, a)
+        k = next_at_least(high, tree, k + 1, prefix, a)
     return used
 
 
-@borrowing
-def _scan(a: float, cs: Floats, start: int, stop: int, ranges: Selections, found: Found, used: int) -> int:
-    """NAIVE: every query: a test of a, then its c range among the row's partners."""
+@compiled_no_refcount
+def _scan(a: float, cs: Floats, start: int, stop: int, ranges: Selections, buffer: RunBuffer, used: int) -> int:
+    """NAIVE: for every query a test of a and its c range among the partners of the row."""
     low, high, c_low, c_high, ids = ranges.low, ranges.high, ranges.c_low, ranges.c_high, ranges.id
-    query, begins, ends, room = found.query, found.start, found.stop, len(found.query)
+    query, begins, ends, room = buffer.query, buffer.start, buffer.stop, len(buffer.query)
     for k in range(len(low)):
-        # The seed joins first, so the search among the partners is made before a is looked at.
+        # [DISS] joins first, so the search among the partners precedes the test of a.
         begin = first_at_least(cs, start, stop, 0.0, c_low[k])
         if begin < stop and cs[begin] <= c_high[k] and low[k] <= a <= high[k]:
             if used < room:
@@ -157,11 +159,11 @@ def _scan(a: float, cs: Floats, start: int, stop: int, ranges: Selections, found
     return used
 
 
-@borrowing
-def _join_first(a: float, cs: Floats, start: int, stop: int, tiles: Forest, found: Found, used: int) -> int:
+@compiled_no_refcount
+def _join_first(a: float, cs: Floats, start: int, stop: int, tiles: Forest, buffer: RunBuffer, used: int) -> int:
     """SJ-JoinFirst: each partner stabs one R-tree of all rectangles with (c, a)."""
     box, ids, node, size = tiles.box, tiles.id, tiles.node, len(tiles.id)
-    query, begins, ends, room = found.query, found.start, found.stop, len(found.query)
+    query, begins, ends, room = buffer.query, buffer.start, buffer.stop, len(buffer.query)
     for place in range(start, stop):
         c = cs[place]
         i = 0
@@ -188,18 +190,18 @@ def _join_first(a: float, cs: Floats, start: int, stop: int, tiles: Forest, foun
     return used
 
 
-@borrowing
+@compiled_no_refcount
 def stabbed(a: float, ranges: Selections) -> int:
-    """How many queries select a: those that begin by a, less those that end before it."""
+    """Estimate how many queries select a: those that begin at or before a, less those that end before it."""
     begun = first_above(ranges.low, START, len(ranges.low), 0.0, a)
     return max(begun - first_at_least(ranges.ends, START, len(ranges.ends), 0.0, a), 0)
 
 
-@borrowing
+@compiled_no_refcount
 def select_costs(a: float, partners: int, index: SelectIndex, costs: Floats, out: Floats) -> None:
-    """Add the estimated cost of each method, without the slice's lookup and the output, to `out` (§2.8); microseconds.
+    """Add the estimated microseconds of each method, without looking up the slice and the output, to `out` (§2.8).
 
-    `costs` are those of `Costs.array`, in its order.
+    `costs` is what `CostCoefficients.array` returns.
     """
     n = len(index.ids)
     if n == 0:

@@ -1,4 +1,4 @@
-"""The one way this project compiles a hot loop."""
+"""Decorators that compile hot loops with Numba and cache the machine code on disk."""
 
 from __future__ import annotations
 
@@ -18,62 +18,62 @@ _SHELL = ("edge", "spark", "client", "testing", "experiments")
 
 
 def compiled(function: _Function) -> _Function:
-    """`function`, compiled by Numba at its first call; the machine code is kept on disk for the next process.
+    """Compile `function` with Numba at its first call; the machine code is cached on disk for later processes.
 
-    Division by zero gives inf or NaN, as in NumPy.
+    Division by zero returns inf or NaN, as in NumPy.
     """
-    return _made(function, counted=True)
+    return _compile(function, counted=True)
 
 
 def inlined(function: _Function) -> _Function:
-    """`function`, compiled into each compiled function that calls it: for small ones that are called all the time."""
-    return _made(function, counted=True, forceinline=True)
+    """Compile `function` inline into each compiled caller: for small functions in hot loops."""
+    return _compile(function, counted=True, forceinline=True)
 
 
-def borrowing(function: _Function) -> _Function:
-    """`function`, compiled, where it neither makes nor returns an array: those that it gets are kept by its caller.
+def compiled_no_refcount(function: _Function) -> _Function:
+    """Compile a `function` that neither creates nor returns an array, without reference counting (Numba's NRT off).
 
-    No references are counted in it. Elsewhere each array costs two atomic operations a call, each one of a tuple too,
-    which in a small function that is called all the time is most of the work. The trap: an array that it got from a
-    function it calls would never be freed, and nothing says so; a test looks at what they call.
+    Its caller keeps its array arguments alive. With reference counting, each array, also within a tuple, costs two
+    atomic operations per call: most of the work of a small function. The trap: an array returned by a function that it
+    calls would never be freed, without any error; a test checks what such functions call.
     """
-    return _made(function, counted=False)
+    return _compile(function, counted=False)
 
 
-def inlined_borrowing(function: _Function) -> _Function:
-    """`inlined` and `borrowing` at once: for the smallest ones, where even handing over the arrays is felt."""
-    return _made(function, counted=False, forceinline=True)
+def inlined_no_refcount(function: _Function) -> _Function:
+    """Both `inlined` and `compiled_no_refcount`: for the smallest functions, where passing arrays costs most."""
+    return _compile(function, counted=False, forceinline=True)
 
 
-def _made(function: _Function, *, counted: bool, forceinline: bool = False) -> _Function:
-    chosen = config.CACHE_DIR
-    config.CACHE_DIR = chosen or _folder(function.__module__.removeprefix("tolerant.").split(".")[0])
+def _compile(function: _Function, *, counted: bool, forceinline: bool = False) -> _Function:
+    configured = config.CACHE_DIR
+    config.CACHE_DIR = configured or _folder(function.__module__.removeprefix("tolerant.").split(".")[0])
     try:
-        # `_nrt` is said in every case: where it is not, a function has it from whoever calls it first.
+        # Always sets `_nrt`: without it, a function would inherit the option of its first caller.
         options = {"cache": True, "error_model": "numpy", "forceinline": forceinline, "_nrt": counted}
         return cast(_Function, njit(**options)(function))
     finally:
-        config.CACHE_DIR = chosen
+        config.CACHE_DIR = configured
 
 
 @cache
 def _folder(package: str) -> str:
-    """Where the machine code of a package is kept: a folder named after all sources that it may come from.
+    """The cache folder of a package, named by a hash of all sources that its machine code may contain.
 
-    Numba looks only at the file of the function itself, and would go on using code into which an older version of a
-    function from another file was compiled. A core uses its own files and the kernels; the shell may use every core.
+    Numba checks only the file of the function itself, and would reuse code into which an older version of a function
+    of another file was compiled. A core uses its own files and the kernels; the shell may use every core.
     """
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for source in sorted(root.rglob("*.py")):
-        home = source.relative_to(root).parts[0]
-        if package in _SHELL or home in (package, "kernels"):
+        owner = source.relative_to(root).parts[0]
+        if package in _SHELL or owner in (package, "kernels"):
             text = source.read_bytes()
-            if any(mark in text for mark in (b"@compiled", b"@inlined", b"@borrowing")):
+            if any(mark in text for mark in (b"@compiled", b"@inlined", b"@compiled_no_refcount")):
                 digest.update(text)
     folder = Path(__file__).parent / "__pycache__" / f"numba-{package}-{digest.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return ""  # a read-only installation: Numba finds a place in the user's cache
+        return ""  # a read-only installation: Numba uses the user's cache folder
     return str(folder) if os.access(folder, os.W_OK) else ""

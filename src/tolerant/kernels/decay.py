@@ -1,7 +1,7 @@
-"""The width that a grant gives at a time: both ends of the protocol must compute it to the same bit.
+"""The width of a grant over time, which source and pipeline must compute to the same bit.
 
-`W(t) = width · (1 − shrink)^(boundaries passed since from)` (`specs/0-pipeline.md` §4). The power is made by repeated
-multiplication, one boundary at a time, never by `pow`, whose last bit differs between scalar and vector code.
+`W(t) = width · (1 − shrink)^(periods passed since from)` (`docs/design/pipeline.md` §4). The power is computed by
+repeated multiplication, once per period, never by `pow`, whose last bit differs between scalar and vector code.
 """
 
 from functools import lru_cache
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 _SMALLEST = 1e-300
 
 
-def boundaries_passed(at: int, period: int) -> int:
-    """How many boundaries (multiples of `period`, microseconds) lie strictly before `at`.
+def periods_passed(at: int, period: int) -> int:
+    """Number of period ends (multiples of `period`, microseconds) strictly before `at`.
 
-    Period p covers (pT, (p+1)T]: at pT its boundary has not passed yet, one microsecond later it has. Arrays work too.
+    Period p covers (pT, (p+1)T]: at (p+1)T it has not passed yet, one microsecond later it has. Also works on arrays.
 
-    >>> boundaries_passed(10, 10), boundaries_passed(11, 10)
+    >>> periods_passed(10, 10), periods_passed(11, 10)
     (0, 1)
     """
     return (at - 1) // period
@@ -25,7 +25,7 @@ def boundaries_passed(at: int, period: int) -> int:
 
 @lru_cache(maxsize=64)
 def powers(shrink: float) -> NDArray[np.float64]:
-    """`(1 − shrink)^n` for n = 0, 1, …, until it is as good as 0 (the last entry is exactly 0 where shrink > 0)."""
+    """`(1 − shrink)^n` for n = 0, 1, …, until it underflows (the last entry is exactly 0 where shrink > 0)."""
     if shrink == 0.0:
         return np.ones(1)
     table, value = [], 1.0
@@ -36,13 +36,13 @@ def powers(shrink: float) -> NDArray[np.float64]:
 
 
 def decayed(width: float, shrink: float, passed: int) -> float:
-    """The width after `passed` boundaries, for one grant."""
+    """The width of one grant after `passed` periods."""
     table = powers(shrink)
     return width * float(table[min(passed, len(table) - 1)])
 
 
 def decayed_many(width: NDArray[np.float64], shrink: float, passed: NDArray[np.int64]) -> NDArray[np.float64]:
-    """`decayed` for arrays of grants with one `shrink`; `passed` ≥ 0. An infinite width stays infinite."""
+    """`decayed` for arrays of grants with the same `shrink`; `passed` ≥ 0. An infinite width stays infinite."""
     table = powers(shrink)
     factor = table[np.minimum(passed, len(table) - 1)]
     with np.errstate(invalid="ignore"):

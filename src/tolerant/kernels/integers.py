@@ -1,4 +1,4 @@
-"""A map from integers to integers for millions of them: arrays instead of objects, many at a time."""
+"""A hash map from integers to integers, for millions of entries: array storage, batched operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SMALLEST = 64
 
 
 class IntegerMap:
-    """int64 → int64 ≥ 0, by open addressing; O(1) amortised each, about 32 bytes an entry at most.
+    """int64 → int64 ≥ 0, by open addressing; O(1) amortised per key, about 32 bytes per entry at most.
 
     >>> places = IntegerMap()
     >>> places.put_many(np.array([70, 80, 70]), np.array([0, 1, 2])).tolist()
@@ -31,30 +31,28 @@ class IntegerMap:
         return self._size
 
     def put_many(self, keys: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Add each key that is not there yet, with its value; which ones were added. A key that is there keeps its
-        value.
-        """
+        """Add each new key with its value; returns which keys were added. An existing key keeps its value."""
         self._make_room(len(keys))
         added = _put(self._keys, self._values, _whole(keys), _whole(values))
         self._size += int(np.count_nonzero(added))
         return added
 
     def get_many(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The values of these keys; −1 where a key is not there."""
+        """The values of these keys; −1 for a missing key."""
         return _get(self._keys, self._values, _whole(keys))
 
     def pop_many(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The values of these keys, which are taken out; −1 where a key is not there, or stood before in `keys`."""
-        found = _pop(self._keys, self._values, _whole(keys))
-        self._size -= int(np.count_nonzero(found != _EMPTY))
-        return found
+        """Remove these keys and return their values; −1 for a missing key, or one that occurred before in `keys`."""
+        values = _pop(self._keys, self._values, _whole(keys))
+        self._size -= int(np.count_nonzero(values != _EMPTY))
+        return values
 
     def _make_room(self, more: int) -> None:
         needed = 2 * (self._size + more)
         if needed <= len(self._keys):
             return
-        held = self._values != _EMPTY
-        keys, values = self._keys[held], self._values[held]
+        used = self._values != _EMPTY
+        keys, values = self._keys[used], self._values[used]
         capacity = 1 << (needed - 1).bit_length()
         self._keys = np.zeros(capacity, np.int64)
         self._values = np.full(capacity, _EMPTY, np.int64)
@@ -66,59 +64,59 @@ def _whole(array: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @compiled
-def _home(key: int, mask: int) -> int:
-    """Where a key would like to be."""
+def _preferred(key: int, mask: int) -> int:
+    """The preferred slot of a key."""
     return int(np.int64(mixed(np.uint64(key)) & np.uint64(mask)))
 
 
 @compiled
-def _find(held: NDArray[np.int64], values: NDArray[np.int64], key: int) -> int:
-    """The place of the key, or the empty one where it would go."""
-    mask = len(held) - 1
-    place = _home(key, mask)
-    while values[place] != -1 and held[place] != key:
-        place = (place + 1) & mask
-    return place
+def _find(table: NDArray[np.int64], values: NDArray[np.int64], key: int) -> int:
+    """The slot of a key, or the empty slot for it."""
+    mask = len(table) - 1
+    slot = _preferred(key, mask)
+    while values[slot] != -1 and table[slot] != key:
+        slot = (slot + 1) & mask
+    return slot
 
 
 @compiled
 def _put(
-    held: NDArray[np.int64], values: NDArray[np.int64], keys: NDArray[np.int64], given: NDArray[np.int64]
+    table: NDArray[np.int64], values: NDArray[np.int64], keys: NDArray[np.int64], new_values: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     added = np.zeros(len(keys), np.bool_)
     for i in range(len(keys)):
-        place = _find(held, values, keys[i])
-        if values[place] == -1:
-            held[place] = keys[i]
-            values[place] = given[i]
+        slot = _find(table, values, keys[i])
+        if values[slot] == -1:
+            table[slot] = keys[i]
+            values[slot] = new_values[i]
             added[i] = True
     return added
 
 
 @compiled
-def _get(held: NDArray[np.int64], values: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    found = np.empty(len(keys), np.int64)
+def _get(table: NDArray[np.int64], values: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    result = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        found[i] = values[_find(held, values, keys[i])]
-    return found
+        result[i] = values[_find(table, values, keys[i])]
+    return result
 
 
 @compiled
-def _pop(held: NDArray[np.int64], values: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    mask = len(held) - 1
-    found = np.empty(len(keys), np.int64)
+def _pop(table: NDArray[np.int64], values: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    mask = len(table) - 1
+    result = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        place = _find(held, values, keys[i])
-        found[i] = values[place]
-        if values[place] == -1:
+        slot = _find(table, values, keys[i])
+        result[i] = values[slot]
+        if values[slot] == -1:
             continue
-        # Close the gap: whoever stands further along only because this place was taken moves up.
-        gap, other = place, (place + 1) & mask
+        # Close the gap: entries displaced by the removed one move back towards their preferred slot.
+        gap, other = slot, (slot + 1) & mask
         while values[other] != -1:
-            if ((other - _home(held[other], mask)) & mask) >= ((other - gap) & mask):
-                held[gap] = held[other]
+            if ((other - _preferred(table[other], mask)) & mask) >= ((other - gap) & mask):
+                table[gap] = table[other]
                 values[gap] = values[other]
                 gap = other
             other = (other + 1) & mask
         values[gap] = -1
-    return found
+    return result

@@ -1,4 +1,4 @@
-"""Counter-based random numbers: a pure function of (key, counter), so that work done again draws the same.
+"""Counter-based random numbers: a pure function of (key, counter), so that repeated work draws the same numbers.
 
 The numbers are those of SplitMix64 (Steele, Lea, Flood 2014): `mixed` over a Weyl sequence that starts at the key.
 """
@@ -17,7 +17,7 @@ _MASK = (1 << 64) - 1
 
 @compiled
 def mixed(x: np.uint64) -> np.uint64:
-    """A bijection of 64-bit words in which every bit of `x` moves about half of the result's."""
+    """A bijection of 64-bit words in which every bit of `x` flips about half of the result's bits."""
     x = (x ^ (x >> _S30)) * _FIRST
     x = (x ^ (x >> _S27)) * _SECOND
     return x ^ (x >> _S31)
@@ -25,13 +25,13 @@ def mixed(x: np.uint64) -> np.uint64:
 
 @compiled
 def absorbed(key: np.uint64, part: np.uint64) -> np.uint64:
-    """The key that stands for `key` and `part` together; for compiled code (`key_of` is for the rest)."""
+    """The key of the pair (`key`, `part`); for compiled code (elsewhere use `key_of`)."""
     return mixed(mixed(key + _WEYL) ^ part)
 
 
 @compiled
 def bits_at(key: np.uint64, counter: np.uint64) -> np.uint64:
-    """The random word number `counter` of `key`; for compiled code (`bits` is for the rest)."""
+    """The random word number `counter` of `key`; for compiled code (elsewhere use `bits`)."""
     return mixed(key + (counter + np.uint64(1)) * _WEYL)
 
 
@@ -42,7 +42,7 @@ def _fill(key: np.uint64, counters: NDArray[np.uint64], out: NDArray[np.uint64])
 
 
 def key_of(*parts: int) -> np.uint64:
-    """The key for a tuple of integers, for instance (seed, shard, boundary); the order matters.
+    """The key of a tuple of integers, for instance (seed, shard, period); the order matters.
 
     >>> bool(key_of(1, 2) == key_of(1, 2)), bool(key_of(1, 2) == key_of(2, 1))
     (True, False)

@@ -1,38 +1,43 @@
-"""Merging: subscriptions that share channels.
+"""Merging: decides which subscriptions share a channel.
 
-Many people subscribe to overlapping ranges. `merge` decides who shares a channel, given what a channel, a row sent and
-a row received in vain cost; `channels` makes of a plan what the server sends and the headers by which each client keeps
-exactly its answer, `route` says which rows go where. `Merger` keeps a plan while subscriptions come and go.
+Many people subscribe to overlapping ranges. `merge` groups subscriptions into channels, given the cost of a channel, of
+a row sent and of a row received for nothing ([CBGM]); `channels` makes of a plan the regions that the server sends and
+the headers by which each client keeps exactly its answer; `route` finds the channels of a row. `Merger` keeps a plan
+while subscriptions are added and removed.
+
+No pipeline uses what is in `tolerant.merging.offline`: `generate`, `cost_breakdown`, `distance`, `allocate` and
+`overhearing`.
 """
 
-from tolerant.merging.changes import Changes
-from tolerant.merging.channels import Channel, channels, extracted, regions_of
+from tolerant.merging.channel import Channel, channels, extracted, regions_of
+from tolerant.merging.channel_changes import ChannelChanges
 from tolerant.merging.clusters import clusters
 from tolerant.merging.costs import Costs
-from tolerant.merging.generate import generate
 from tolerant.merging.merge import Merged, merge
 from tolerant.merging.merger import Merger
+from tolerant.merging.offline.cost_breakdown import CostBreakdown, cost_breakdown, distance
+from tolerant.merging.offline.generate import generate
+from tolerant.merging.offline.physical_channels import allocate, overhearing
 from tolerant.merging.optimum import lower_bound
-from tolerant.merging.physical import allocate, overhearing
-from tolerant.merging.routing import route
-from tolerant.merging.seen import RowsSeen
+from tolerant.merging.plan_costs import total_cost
+from tolerant.merging.route import route
+from tolerant.merging.row_rates import RowRates
 from tolerant.merging.sizes import RowCounts, area, rows
-from tolerant.merging.totals import Bill, bill, distance, total_cost
 
 __all__ = [
-    "Bill",
-    "Changes",
     "Channel",
+    "ChannelChanges",
+    "CostBreakdown",
     "Costs",
     "Merged",
     "Merger",
     "RowCounts",
-    "RowsSeen",
+    "RowRates",
     "allocate",
     "area",
-    "bill",
     "channels",
     "clusters",
+    "cost_breakdown",
     "distance",
     "extracted",
     "generate",

@@ -1,8 +1,8 @@
-"""Clustering (seed 002 §6.4): queries so far apart that they need not be looked at together.
+"""Clustering ([CBGM] §6.4): separates queries that are too far apart to be merged.
 
-Three rules say whether two queries belong to one cluster; clusters are their transitive closure. The seed's heuristic
-distance may cut what belongs together, the safe one never does (`specs/4-merging.md` §2.4, §2.8), the gain of the
-two queries alone cuts most.
+Three rules decide whether two queries belong to one cluster; clusters are their transitive closure. The heuristic
+distance of [CBGM] may separate queries that the best plan merges, the safe one never does (`docs/design/merging.md`
+§2.4, §2.8), the gain of the two queries alone separates most.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.merging.arguments import as_rectangles
-from tolerant.merging.arrays import Floats, Integers
+from tolerant.kernels.array_types import Floats, Integers
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
+from tolerant.merging.cost_model import CostModel, joint_size, model_of, root_of
 from tolerant.merging.costs import Costs
 from tolerant.merging.grid import Grid, grid_over, list_box, near
-from tolerant.merging.model import Model, joint_size, model_of, root_of
 from tolerant.merging.pricing import Pricing
 from tolerant.merging.sizes import Size, area, measured, planar, reach, sizes_of
 from tolerant.merging.units import collapsed
+from tolerant.merging.validation import as_rectangles
 
 HEURISTIC, SAFE, GAIN = range(3)
-"""The rules: seed 002 §6.4.1 (corrected), the exact one, and the gain of the two alone."""
+"""The rules: [CBGM] §6.4.1 (corrected), the exact one, and the gain of the two alone."""
 
 
 def clusters(rectangles: ArrayLike, costs: Costs, size: Size = area, *, safe: bool = False) -> Integers:
-    """The cluster of each query, int[n], numbered by first member.
+    """Return the cluster of each query, int[n], numbered by first member.
 
-    `safe`: the rule that never separates what some best plan has together, instead of the seed's heuristic one.
+    `safe`: use the rule that never separates queries which some best plan merges, instead of the heuristic one of
+    [CBGM].
 
     >>> figure5 = [[0, 0, 1, 2], [0, 1, 2, 2], [1, 0, 2, 1]]
     >>> clusters(figure5, Costs(10, 9, 4)).tolist(), clusters(figure5, Costs(10, 9, 4), safe=True).tolist()
@@ -39,7 +40,7 @@ def clusters(rectangles: ArrayLike, costs: Costs, size: Size = area, *, safe: bo
 
 
 def linked(pricing: Pricing, rule: int) -> Integers:
-    """The cluster of each unit, numbered by first unit."""
+    """Return the cluster of each unit, numbered by first unit."""
     units, costs = pricing.units, pricing.costs
     if len(units) == 0:
         return np.zeros(0, np.int64)
@@ -55,8 +56,8 @@ def linked(pricing: Pricing, rule: int) -> Integers:
     return np.argsort(np.argsort(first))[numbers]
 
 
-@borrowing
-def _belong(model: Model, rule: int, size_a: float, size_b: float, size_ab: float) -> bool:
+@compiled_no_refcount
+def _belong(model: CostModel, rule: int, size_a: float, size_b: float, size_ab: float) -> bool:
     smaller = min(size_a, size_b)
     if rule == 0:
         value = model.channel + model.transfer * smaller - model.waste * (2.0 * size_ab - size_a - size_b)
@@ -69,13 +70,13 @@ def _belong(model: Model, rule: int, size_a: float, size_b: float, size_ab: floa
 
 
 @compiled
-def _linked(boxes: Floats, sizes: Floats, grid: Grid, model: Model, rule: int) -> Integers:
-    """Union-find over the pairs that are near enough; seen from the smaller query of the two.
+def _linked(boxes: Floats, sizes: Floats, grid: Grid, model: CostModel, rule: int) -> Integers:
+    """Union-find over the pairs that are near enough, seen from the smaller query of the two.
 
     With size b ≥ size a both rules need K_U·size(ab) ≤ K_M + (K_T + K_U)·size(a), which bounds the strip beside a.
     """
     n = len(boxes)
-    parents, found, left = np.arange(n), np.empty(n, np.int64), n
+    parents, nearby, left = np.arange(n), np.empty(n, np.int64), n
     for a in range(n):
         list_box(grid, a)
     for a in range(n):
@@ -84,9 +85,9 @@ def _linked(boxes: Floats, sizes: Floats, grid: Grid, model: Model, rule: int) -
         else:
             content = (model.channel + model.transfer * sizes[a]) / model.waste
         x1, y1, x2, y2 = reach(boxes[a, 0], boxes[a, 1], boxes[a, 2], boxes[a, 3], content, model.table)
-        count = near(grid, x1, y1, x2, y2, found)
+        count = near(grid, x1, y1, x2, y2, nearby)
         for k in range(count):
-            b = found[k]
+            b = nearby[k]
             if b == a or sizes[b] < sizes[a] or root_of(parents, a) == root_of(parents, b):
                 continue
             if _belong(model, rule, sizes[a], sizes[b], joint_size(boxes, a, b, model.table)):
@@ -100,7 +101,7 @@ def _linked(boxes: Floats, sizes: Floats, grid: Grid, model: Model, rule: int) -
 
 
 def _compared(pricing: Pricing, rule: int) -> Integers:
-    """Union-find over all pairs, for sizes and procedures about which nothing is known."""
+    """Union-find over all pairs, for sizes and procedures without a known bound."""
     units, n = pricing.units, len(pricing.units)
     parents = np.arange(n)
     own = measured(pricing.size, units.boxes)
@@ -111,10 +112,10 @@ def _compared(pricing: Pricing, rule: int) -> Integers:
 
 
 def _row(pricing: Pricing, rule: int, own: Floats, a: int) -> np.ndarray:
-    """Which of the units behind a belong to it."""
+    """Which of the units behind a belong to its cluster."""
     boxes, costs = pricing.units.boxes, pricing.costs
     half, rest = boxes.shape[1] // 2, slice(a + 1, None)
-    if pricing.procedure == "pieces":  # what does not meet gains nothing
+    if pricing.procedure == "pieces":  # merging units that do not meet gains nothing
         met = (boxes[rest, :half] <= boxes[a, half:]) & (boxes[rest, half:] >= boxes[a, :half])
         return np.all(met, axis=1)
     others = np.arange(a + 1, len(boxes))

@@ -1,10 +1,10 @@
-"""Boxes that come and go, found by where they are: a stack of ever coarser grids, one for each class of sizes.
+"""Boxes that change, found by location: a stack of ever coarser grids, one for each class of sizes.
 
-A box is listed once, under the cell of its low corner, in the finest grid whose cells are larger than it; so whatever
-meets a window has its low corner in the window or less than a cell before it. Listing and taking out is O(1).
+A box is listed once, under the cell of its low corner, in the finest grid whose cells are larger than it; so every box
+that meets a window has its low corner in the window or less than a cell before it. Listing and unlisting is O(1).
 
-Here and in what uses it, arrays that belong together are columns of one: each array that a compiled function takes
-makes it slower to compile.
+Here and in the callers, arrays that belong together are columns of one array: each array argument makes a compiled
+function slower to compile.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.merging.arrays import Floats, Integers
+from tolerant.kernels.array_types import Floats, Integers
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
 
 _ROOM = 0.999
-"""The share of a cell that a box may fill: less than a whole one, so that rounding cannot push it a cell further."""
+"""The share of a cell that a box may fill: below 1, so that rounding cannot move it to the next cell."""
 
 AFTER, BEFORE, CELL, LEVEL = range(4)
-"""Columns of `Grid.places`: the next and the last box of the same list, the cell (−1: not listed), and its grid."""
+"""Columns of `Grid.places`: the next and the previous box of the same list, the cell (−1: not listed), and its grid."""
 
 
 class Grid(NamedTuple):
-    """Arrays of the grids. `boxes` are the entries' own array, read here; entries are numbered as its rows."""
+    """The arrays of the grids. `boxes` is the entries' own array, which is only read; entries are numbered as
+    its rows.
+    """
 
     boxes: Floats  # [capacity, ≥ 4]: x1 y1 x2 y2
     frame: Floats  # low x, low y, cells per unit along x and y of the finest grid
@@ -34,7 +36,9 @@ class Grid(NamedTuple):
 
 
 def grid_over(boxes: Floats, sample: Floats) -> Grid:
-    """An empty grid for entries whose boxes are, or will be, rows of `boxes`; shaped by `sample` float[n, 4]."""
+    """Return an empty grid for entries whose boxes are, or will be, rows of `boxes`; `sample` float[n, 4] sets the
+    cells.
+    """
     low, cells, scale = np.zeros(2), np.ones(2, np.int64), np.ones(2)
     if len(sample):
         low = sample[:, :2].min(axis=0)
@@ -56,13 +60,13 @@ def grid_over(boxes: Floats, sample: Floats) -> Grid:
 
 @compiled
 def _place(value: float, low: float, scale: float, cells: int) -> int:
-    """The cell along one axis; what lies outside the frame counts to the cell at its border."""
+    """The cell along one axis; a value outside the frame belongs to the cell at its border."""
     return int(min(max(np.floor((value - low) * scale), 0.0), cells - 1.0))
 
 
-@borrowing
+@compiled_no_refcount
 def list_box(grid: Grid, entry: int) -> None:
-    """List the entry where its box is."""
+    """List the entry at the location of its box."""
     frame, places = grid.frame, grid.places
     x, y = grid.boxes[entry, 0], grid.boxes[entry, 1]
     across, up = grid.boxes[entry, 2] - x, grid.boxes[entry, 3] - y
@@ -85,9 +89,9 @@ def list_box(grid: Grid, entry: int) -> None:
     grid.heads[cell] = entry
 
 
-@borrowing
+@compiled_no_refcount
 def unlist_box(grid: Grid, entry: int) -> None:
-    """Take the entry out of its list; its box may have changed since."""
+    """Remove the entry from its list; its box may have changed since."""
     places = grid.places
     if places[entry, CELL] < 0:
         return
@@ -102,9 +106,9 @@ def unlist_box(grid: Grid, entry: int) -> None:
     places[entry, CELL] = -1
 
 
-@borrowing
-def near(grid: Grid, x1: float, y1: float, x2: float, y2: float, found: Integers) -> int:
-    """Write the entries whose box meets the window into `found`; how many there are."""
+@compiled_no_refcount
+def near(grid: Grid, x1: float, y1: float, x2: float, y2: float, nearby: Integers) -> int:
+    """Write the entries whose box meets the window into `nearby`; returns their number."""
     boxes, frame, levels = grid.boxes, grid.frame, grid.levels
     count, scale_x, scale_y = 0, frame[2], frame[3]
     for level in range(len(levels)):
@@ -120,7 +124,7 @@ def near(grid: Grid, x1: float, y1: float, x2: float, y2: float, found: Integers
                     while entry >= 0:
                         across = boxes[entry, 0] <= x2 and boxes[entry, 2] >= x1
                         if across and boxes[entry, 1] <= y2 and boxes[entry, 3] >= y1:
-                            found[count] = entry
+                            nearby[count] = entry
                             count += 1
                         entry = grid.places[entry, AFTER]
         scale_x *= 0.5

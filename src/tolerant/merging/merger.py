@@ -1,4 +1,4 @@
-"""`Merger`: a plan that is kept up to date while subscriptions come and go (`specs/4-merging.md` §2.10, §5.4)."""
+"""Keeps a plan while subscriptions are added and removed (`docs/design/merging.md` §2.10, §5.4)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tolerant.merging.arguments import as_rectangles
-from tolerant.merging.arrays import Floats
-from tolerant.merging.called import CalledPlan
-from tolerant.merging.changes import Box, Changes, Journal
+from tolerant.kernels.array_types import Floats
+from tolerant.merging.channel_changes import Box, ChannelChanges, Journal, RepairSearch
+from tolerant.merging.compiled_plan import CompiledPlan
 from tolerant.merging.costs import Costs
-from tolerant.merging.live import LivePlan
+from tolerant.merging.general_plan import GeneralPlan
 from tolerant.merging.sizes import Size, area, table_of
 from tolerant.merging.units import collapsed
+from tolerant.merging.validation import as_rectangles
 
 
 class Merger:
-    """Who shares a channel, live: `add`, `remove` and `improve` say which channels and which subscribers changed.
+    """Groups subscriptions into channels incrementally: `add`, `remove` and `improve` return the channels and
+    subscribers changed.
 
     A new subscription joins the channel where it is cheapest, or gets its own; then the channels around it are solved
-    again, and what is found is adopted if it saves more than `hysteresis` for each subscriber that has to switch.
-    `tries`: random starts of such a repair. The same sequence of calls gives the same groups.
+    again, and the solution is adopted if it saves more than `hysteresis` per subscriber that has to switch. `tries`:
+    random starts of such a repair. The same sequence of calls gives the same groups.
 
-    Ids are any hashable; to be written down (`state`) they must be integers or texts.
+    Ids are any hashable; for `state` they must be integers or texts.
 
     >>> merger = Merger(Costs(channel=10, transfer=2, waste=0.5))
     >>> merger.add("ann", [0, 0, 4, 4]).opened
     (0,)
     >>> merger.add("bob", [2, 0, 6, 4])
-    Changes(opened=(), closed=(), resized=(0,), moves=(('bob', None, 0),))
+    ChannelChanges(opened=(), closed=(), resized=(0,), moves=(('bob', None, 0),))
     >>> merger.groups(), merger.cost
     ([['ann', 'bob']], 66.0)
     """
@@ -48,7 +49,7 @@ class Merger:
         self._hysteresis, self._tries = float(hysteresis), tries
         self._turn = 0
         self._dimensions = 0  # until the first rectangle
-        self._plan: LivePlan | CalledPlan | None = None
+        self._plan: CompiledPlan | GeneralPlan | None = None
         self._unit_of: dict[Hashable, int] = {}
         self._ids: dict[int, dict[Hashable, None]] = {}  # of each unit
         self._units: dict[Box, int] = {}  # by rectangle
@@ -62,61 +63,61 @@ class Merger:
 
     @property
     def cost(self) -> float:
-        """As `total_cost` of the current groups; made anew from them each time."""
+        """The `total_cost` of the current groups, computed from them each time."""
         return 0.0 if self._plan is None else self._plan.cost()
 
     def groups(self) -> list[list[Hashable]]:
-        """The ids that share a channel, in the order in which they came; groups in the order of their first."""
+        """Return the ids that share a channel, in the order of their addition; groups are ordered by their first id."""
         return list(self.channels().values())
 
     def channels(self) -> dict[int, list[Hashable]]:
-        """The ids on each channel, by its number."""
-        found: dict[int, list[Hashable]] = {}
+        """Return the ids on each channel, by its number."""
+        members: dict[int, list[Hashable]] = {}
         for id, unit in self._unit_of.items():
             assert self._plan is not None
-            found.setdefault(self._plan.channel_of(unit), []).append(id)
-        return found
+            members.setdefault(self._plan.channel_of(unit), []).append(id)
+        return members
 
     def boxes(self) -> dict[int, Box]:
-        """The box of each channel, lows before highs, by its number."""
+        """Return the box of each channel, lows before highs, by its number."""
         return {} if self._plan is None else self._plan.channels()
 
     def channel_of(self, id: Hashable) -> int:
-        """The channel that a subscription is on."""
+        """Return the channel of a subscription."""
         if id not in self._unit_of or self._plan is None:
             raise ValueError(f"id {id!r} is not there")
         return self._plan.channel_of(self._unit_of[id])
 
     def rectangle_of(self, id: Hashable) -> Box:
-        """The rectangle of a subscription."""
+        """Return the rectangle of a subscription."""
         if id not in self._unit_of:
             raise ValueError(f"id {id!r} is not there")
         return self._rectangles[self._unit_of[id]]
 
-    def add(self, id: Hashable, rectangle: ArrayLike) -> Changes:
+    def add(self, id: Hashable, rectangle: ArrayLike) -> ChannelChanges:
         """Add a subscription."""
         return self.add_many([id], np.asarray(rectangle, np.float64)[None], fresh=False)
 
-    def add_many(self, ids: Sequence[Hashable], rectangles: ArrayLike, *, fresh: bool = True) -> Changes:
-        """Add subscriptions; the first ones, if many at once, are merged by `pairs`. `fresh`: allow that."""
+    def add_many(self, ids: Sequence[Hashable], rectangles: ArrayLike, *, fresh: bool = True) -> ChannelChanges:
+        """Add subscriptions; the first ones, if many at once and `fresh`, are merged by `pairs`."""
         boxes = self._checked(ids, rectangles)
         if len(boxes) == 0:
-            return Changes()
+            return ChannelChanges()
         plan, journal = self._planned(boxes), Journal()
         if fresh and not self._unit_of and len(boxes) > 1:
             self._fill(plan, ids, boxes)
             channels = tuple(sorted(plan.channels()))
-            return Changes(opened=channels, moves=tuple((id, None, self.channel_of(id)) for id in ids))
+            return ChannelChanges(opened=channels, moves=tuple((id, None, self.channel_of(id)) for id in ids))
         for id, box in zip(ids, boxes, strict=True):
-            self._enter(plan, id, box, journal)
+            self._add_one(plan, id, box, journal)
         self._repair(plan, journal)
-        return self._told(plan, journal, dict.fromkeys(ids))
+        return self._changes(plan, journal, dict.fromkeys(ids))
 
-    def remove(self, id: Hashable) -> Changes:
+    def remove(self, id: Hashable) -> ChannelChanges:
         """Remove a subscription."""
         return self.remove_many([id])
 
-    def remove_many(self, ids: Sequence[Hashable]) -> Changes:
+    def remove_many(self, ids: Sequence[Hashable]) -> ChannelChanges:
         """Remove subscriptions."""
         if len(set(ids)) < len(ids):
             raise ValueError("ids must differ")
@@ -124,41 +125,40 @@ class Merger:
             if id not in self._unit_of:
                 raise ValueError(f"id {id!r} is not there")
         if not ids or self._plan is None:
-            return Changes()
-        journal, gone = Journal(), {}
+            return ChannelChanges()
+        journal, removed = Journal(), {}
         for id in ids:
             unit = self._unit_of.pop(id)
-            gone[id] = self._plan.channel_of(unit)
+            removed[id] = self._plan.channel_of(unit)
             self._plan.count(unit, -1, journal)
             del self._ids[unit][id]
             if not self._ids[unit]:
                 del self._ids[unit], self._units[self._rectangles.pop(unit)]
                 journal.units.pop(unit, None)
         self._repair(self._plan, journal)
-        return self._told(self._plan, journal, gone)
+        return self._changes(self._plan, journal, removed)
 
-    def improve(self, rounds: int = 1, *, tries: int = 10) -> Changes:
-        """Solve the neighbourhood of every channel again, `rounds` times, with more random starts than a change."""
+    def improve(self, rounds: int = 1, *, tries: int = 10) -> ChannelChanges:
+        """Solve the neighbourhood of every channel again, `rounds` times, with more random starts than for a change."""
         if rounds < 0:
             raise ValueError(f"rounds must not be negative, got {rounds}")
         if self._plan is None:
-            return Changes()
+            return ChannelChanges()
         journal = Journal()
-        self._turn += 1
-        self._plan.improve(self._seed, self._turn, rounds, tries, self._hysteresis, journal)
-        return self._told(self._plan, journal, {})
+        self._plan.improve(rounds, self._next_search(tries), journal)
+        return self._changes(self._plan, journal, {})
 
     def reprice(self, costs: Costs | None = None, size: Size | None = None) -> None:
-        """Go on with other prices or another size of the same kind, for instance rows counted anew.
+        """Continue with other prices or another size of the same kind, for instance with newly counted rows.
 
-        Groups stay as they are until they are touched, or `improve` is called.
+        Groups stay as they are until they are changed, or `improve` is called.
         """
         self._costs = self._costs if costs is None else costs
         self._size = self._size if size is None else size
         if self._plan is None:
             return
         table = table_of(self._size, self._dimensions) if self._costs.answer is None else None
-        if isinstance(self._plan, CalledPlan):
+        if isinstance(self._plan, GeneralPlan):
             self._plan.reprice(self._costs, self._size)
         elif table is not None:
             self._plan.reprice(self._costs, table)
@@ -166,7 +166,9 @@ class Merger:
             raise ValueError("size must be of the kind that it was: area, or rows counted")
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays, for `tolerant.kernels.snapshots.pack`: a merger loaded from it goes on as this one."""
+        """Return everything as arrays, for `tolerant.kernels.snapshots.pack`; a merger loaded from it continues as this
+        one.
+        """
         ids = list(self._unit_of)
         if all(type(id) is int for id in ids):
             named = np.array(ids, np.int64)
@@ -195,7 +197,7 @@ class Merger:
         hysteresis: float = 0.0,
         tries: int = 3,
     ) -> Merger:
-        """The merger that `state` was taken of, with the arguments that it was made with."""
+        """Restore the merger from what `state` returned, with the arguments of the original."""
         merger = cls(costs, size=size, seed=seed, hysteresis=hysteresis, tries=tries)
         merger._turn, merger._dimensions = arrays["turn"].tolist()
         named = arrays["ids"]
@@ -224,19 +226,19 @@ class Merger:
             raise ValueError(f"rectangles must have {2 * self._dimensions} ends, as the others, got {boxes.shape[1]}")
         return boxes
 
-    def _planned(self, boxes: Floats) -> LivePlan | CalledPlan:
+    def _planned(self, boxes: Floats) -> CompiledPlan | GeneralPlan:
         if self._plan is None:
             self._dimensions = boxes.shape[1] // 2
             self._plan = self._made()
         return self._plan
 
-    def _made(self) -> LivePlan | CalledPlan:
+    def _made(self) -> CompiledPlan | GeneralPlan:
         table = table_of(self._size, self._dimensions) if self._costs.answer is None else None
         if table is None:
-            return CalledPlan(self._costs, self._size, self._dimensions)
-        return LivePlan(self._costs, table, self._dimensions)
+            return GeneralPlan(self._costs, self._size, self._dimensions)
+        return CompiledPlan(self._costs, table, self._dimensions)
 
-    def _fill(self, plan: LivePlan | CalledPlan, ids: Sequence[Hashable], boxes: Floats) -> None:
+    def _fill(self, plan: CompiledPlan | GeneralPlan, ids: Sequence[Hashable], boxes: Floats) -> None:
         units = collapsed(boxes)
         plan.fill(units.boxes, units.counts)
         self._rectangles = {unit: tuple(box) for unit, box in enumerate(units.boxes.tolist())}
@@ -245,7 +247,7 @@ class Merger:
             self._unit_of[id] = unit
             self._ids.setdefault(unit, {})[id] = None
 
-    def _enter(self, plan: LivePlan | CalledPlan, id: Hashable, box: Floats, journal: Journal) -> None:
+    def _add_one(self, plan: CompiledPlan | GeneralPlan, id: Hashable, box: Floats, journal: Journal) -> None:
         rectangle = tuple(box.tolist())
         unit = self._units.get(rectangle)
         if unit is None:
@@ -256,12 +258,17 @@ class Merger:
         self._unit_of[id] = unit
         self._ids.setdefault(unit, {})[id] = None
 
-    def _repair(self, plan: LivePlan | CalledPlan, journal: Journal) -> None:
+    def _repair(self, plan: CompiledPlan | GeneralPlan, journal: Journal) -> None:
         for channel in list(journal.boxes):
-            self._turn += 1
-            plan.repair(channel, self._seed, self._turn, self._tries, self._hysteresis, journal)
+            plan.repair(channel, self._next_search(self._tries), journal)
 
-    def _told(self, plan: LivePlan | CalledPlan, journal: Journal, named: Mapping[Hashable, int | None]) -> Changes:
+    def _next_search(self, tries: int) -> RepairSearch:
+        self._turn += 1
+        return RepairSearch(self._seed, self._turn, tries, self._hysteresis)
+
+    def _changes(
+        self, plan: CompiledPlan | GeneralPlan, journal: Journal, named: Mapping[Hashable, int | None]
+    ) -> ChannelChanges:
         """The changes; `named`: the ids that were added (from None) or removed (from their channel)."""
         moves: list[tuple[Hashable, int | None, int | None]] = []
         for id, before in named.items():
@@ -272,6 +279,6 @@ class Merger:
             after = plan.channel_of(unit)
             if after != before:
                 moves += [(id, before, after) for id in self._ids[unit] if id not in named]
-        told = journal.told(plan.boxes_of(journal), tuple(moves))
+        changes = journal.changes(plan.boxes_of(journal), tuple(moves))
         plan.forget()
-        return told
+        return changes

@@ -1,36 +1,35 @@
-"""The optimum, or a bound on it, component by component (`specs/4-merging.md` §2.5, §5.2)."""
+"""The optimum, or a bound on it, component by component (`docs/design/merging.md` §2.5, §5.2)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tolerant.kernels.array_types import Integers
 from tolerant.kernels.random import key_of
-from tolerant.merging.arguments import as_rectangles
-from tolerant.merging.arrays import Integers
 from tolerant.merging.clusters import SAFE, linked
-from tolerant.merging.columns import Proof, prove
+from tolerant.merging.column_generation import Proof, prove
+from tolerant.merging.compiled_descent import search, units_of
+from tolerant.merging.cost_model import model_of
 from tolerant.merging.costs import Costs
-from tolerant.merging.descent import search, units_of
-from tolerant.merging.model import model_of
-from tolerant.merging.pairs import pairs
-from tolerant.merging.plan import GROUP, plan_of
+from tolerant.merging.pair_merging import pairs
+from tolerant.merging.plan_arrays import GROUP, plan_of
 from tolerant.merging.pricing import Pricing
-from tolerant.merging.sizes import Size, Table, area, planar, sizes_of
+from tolerant.merging.sizes import Size, SizeTable, area, planar, sizes_of
 from tolerant.merging.subsets import PARTITION_LIMIT, best_partition
 from tolerant.merging.units import collapsed
-from tolerant.merging.windows import Solver
+from tolerant.merging.validation import as_rectangles
+from tolerant.merging.windows import WindowSolver
 
 COLUMN_LIMIT = 120
-"""Units of one component that column generation takes: 100 are a few seconds, 200 do not end in a minute."""
+"""Largest component for column generation: 100 units take a few seconds, 200 do not end within a minute."""
 
 
 def lower_bound(rectangles: ArrayLike, costs: Costs, size: Size = area) -> float:
-    """A cost that no plan of boxes can go below; most often that of the best plan.
+    """Return a cost that no plan of boxes can be below; most often that of the best plan.
 
-    Raises:
-        ValueError: more than 120 distinct rectangles may belong together (18 with a size that is neither `area` nor
-            rows counted).
+    Raises: ValueError: more than 120 distinct rectangles may belong together (18 with a size that is neither `area` nor
+    rows counted).
 
     >>> lower_bound([[0, 0, 1, 2], [0, 1, 2, 2], [1, 0, 2, 1]], Costs(10, 9, 4))
     74.0
@@ -42,10 +41,10 @@ def lower_bound(rectangles: ArrayLike, costs: Costs, size: Size = area) -> float
 
 
 def optimum(pricing: Pricing) -> list[Integers]:
-    """The best plan, as groups of units.
+    """Return the best plan, as groups of units.
 
     Raises:
-        ValueError: too many units may belong together, or the plan that was found could not be proved to be the best.
+        ValueError: too many units may belong together, or the plan could not be proved to be the best.
     """
     groups: list[Integers] = []
     for members in components(pricing):
@@ -60,7 +59,9 @@ def optimum(pricing: Pricing) -> list[Integers]:
 
 
 def components(pricing: Pricing) -> list[Integers]:
-    """Units that may be solved apart: with frequencies, or server work that is not linear, no safe rule is known."""
+    """Return sets of units that can be solved apart: all, where frequencies or nonlinear server work leave no safe
+    rule.
+    """
     if not pricing.due.always or pricing.costs.answer is not None:
         return [np.arange(len(pricing.units))]
     labels = linked(pricing, SAFE)
@@ -83,13 +84,13 @@ def _proved(pricing: Pricing, members: Integers) -> Proof:
     return Proof(proof.lower, proof.upper, tuple(members[group] for group in proof.groups))
 
 
-def _by_columns(pricing: Pricing, members: Integers, table: Table) -> Proof:
+def _by_columns(pricing: Pricing, members: Integers, table: SizeTable) -> Proof:
     boxes, counts = planar(pricing.units.boxes[members]), pricing.units.counts[members]
     model, units = model_of(pricing.costs, table), units_of(boxes, counts, sizes_of(boxes, table))
     _, labels = np.unique(pairs(boxes, counts, model)[0], return_inverse=True)
     known = [labels, search(labels, units, model, True, 0, key_of(0))[0]]
-    for seed in range(2):  # good plans to begin with spare rounds
+    for seed in range(2):  # good initial plans save rounds
         plan = plan_of(units, known[1], model)
-        Solver(plan, model, tries=10).improve(key_of(seed), rounds=10)
+        WindowSolver(plan, model, tries=10).improve(key_of(seed), rounds=10)
         known.append(plan.links[: len(units), GROUP].copy())
     return prove(units, model, known)

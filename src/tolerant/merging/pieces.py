@@ -1,7 +1,7 @@
-"""Cutting overlapping boxes into disjoint ones (seed 002 §5.1, Figure 4; `specs/4-merging.md` §2.3).
+"""Cuts overlapping boxes into disjoint ones ([CBGM] §5.1, Figure 4; `docs/design/merging.md` §2.3).
 
 An edge is a cut below its value (a low edge) or above it (a high one), so that a row on a shared edge is on one side
-only: boxes come out half-open where they must be, and two boxes that touch share a piece without width.
+only: boxes are half-open where they must be, and two boxes that touch share a piece without width.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from itertools import product
 
 import numpy as np
 
+from tolerant.kernels.array_types import Flags, Floats, Integers
 from tolerant.kernels.compiled import compiled
 from tolerant.kernels.random import mixed
-from tolerant.merging.arrays import Flags, Floats, Integers
-from tolerant.merging.sizes import Table, measure
+from tolerant.merging.sizes import SizeTable, measure
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Disjoint boxes: `edges` float[k, 2d], lows first; `open` bool[k, 2d]: that edge itself is not part of it;
-    `members` bool[k, m]: which of the boxes that were cut hold it.
+    """Disjoint boxes: `edges` float[k, 2d], lows first; `open` bool[k, 2d]: whether that edge does not belong to the
+    box; `members` bool[k, m]: which of the boxes that were cut contain it.
     """
 
     edges: Floats
@@ -28,14 +28,14 @@ class Pieces:
     members: Flags
 
     def closed(self) -> Floats:
-        """The same sets of floating-point numbers as closed boxes float[k, 2d]."""
+        """Return the same sets of floating-point numbers as closed boxes float[k, 2d]."""
         half = self.edges.shape[1] // 2
         inward = np.where(np.arange(2 * half) < half, np.inf, -np.inf)
         return np.where(self.open, np.nextafter(self.edges, inward), self.edges)
 
 
 def cut(boxes: Floats, *, apart: bool = True) -> Pieces:
-    """Cut boxes float[m, 2d]: `apart`, each piece is inside or outside every box; else only their union is covered.
+    """Cut boxes float[m, 2d]. `apart`: each piece is inside or outside every box; else the pieces cover their union.
 
     >>> cut(np.array([[0.0, 0.0, 2.0, 2.0], [1.0, 1.0, 3.0, 3.0]])).edges[:3].tolist()
     [[0.0, 0.0, 1.0, 2.0], [1.0, 0.0, 2.0, 1.0], [1.0, 1.0, 2.0, 2.0]]
@@ -49,16 +49,16 @@ def cut(boxes: Floats, *, apart: bool = True) -> Pieces:
         spans[:, axis, 0] = [place[v, 0] for v in lows]
         spans[:, axis, 1] = [place[v, 1] for v in highs]
         cuts.append(np.array(edges))
-    found = _joined(_labelled(spans, [len(edges) - 1 for edges in cuts], apart))
-    ends = np.stack([cuts[axis][found[:, axis]] for axis in range(half)], axis=1)  # [k, axis, low or high, (v, s)]
+    joined = _joined(_labelled(spans, [len(edges) - 1 for edges in cuts], apart))
+    ends = np.stack([cuts[axis][joined[:, axis]] for axis in range(half)], axis=1)  # [k, axis, low or high, (v, s)]
     edges_of = np.concatenate([ends[:, :, 0, 0], ends[:, :, 1, 0]], axis=1)
     opened = np.concatenate([ends[:, :, 0, 1] == 1, ends[:, :, 1, 1] == 0], axis=1)
-    inside = (spans[None, :, :, 0] <= found[:, None, :, 0]) & (found[:, None, :, 1] <= spans[None, :, :, 1])
+    inside = (spans[None, :, :, 0] <= joined[:, None, :, 0]) & (joined[:, None, :, 1] <= spans[None, :, :, 1])
     return Pieces(edges_of, opened, np.all(inside, axis=2))
 
 
 def _labelled(spans: Integers, shape: list[int], apart: bool) -> np.ndarray:
-    """A word for each cell that stands for the set of boxes that cover it; 0: none does."""
+    """A word for each cell that identifies the set of boxes that cover it; 0: none does."""
     labels = np.zeros(shape, np.uint64)
     for number, span in enumerate(spans):
         cells = tuple(slice(low, high) for low, high in span.tolist())
@@ -88,7 +88,7 @@ Boxes = dict[tuple[tuple[int, ...], int], tuple[tuple[int, int], ...]]
 
 
 def _along(boxes: Boxes, axis: int) -> Boxes:
-    """Boxes of one label that are equal but along `axis`, where they touch, as one."""
+    """Join boxes of one label that are equal except along `axis`, where they touch."""
     grown: Boxes = {}
     open_ends: dict[object, tuple[tuple[int, ...], int]] = {}
     for key, spans in sorted(boxes.items(), key=lambda item: item[1][axis]):
@@ -105,7 +105,8 @@ def _along(boxes: Boxes, axis: int) -> Boxes:
 
 @compiled
 def _ranked(boxes: Floats, members: Integers, low: int) -> tuple[Floats, Integers]:
-    """The distinct cuts of an axis in order, as values, and the places of each box's low and high cut among them.
+    """Return the distinct cuts of an axis in order, as values, and the places of each box's low and high cut among
+    them.
 
     `low`: the column of the low ends. By insertion: groups are small, and their cells take n² steps anyway.
     """
@@ -115,8 +116,8 @@ def _ranked(boxes: Floats, members: Integers, low: int) -> tuple[Floats, Integer
         value, at = boxes[members[k // 2], low + 2 * (k % 2)], k
         while at > 0:
             other = order[at - 1]
-            held = boxes[members[other // 2], low + 2 * (other % 2)]
-            if held < value or (held == value and other % 2 <= k % 2):
+            sorted_value = boxes[members[other // 2], low + 2 * (other % 2)]
+            if sorted_value < value or (sorted_value == value and other % 2 <= k % 2):
                 break
             order[at] = other
             at -= 1
@@ -134,8 +135,8 @@ def _ranked(boxes: Floats, members: Integers, low: int) -> tuple[Floats, Integer
 
 
 @compiled
-def _region(boxes: Floats, members: Integers, table: Table) -> tuple[float, int]:
-    """Size of the union of these boxes and the number of pieces; two dimensions, additive sizes."""
+def _region(boxes: Floats, members: Integers, table: SizeTable) -> tuple[float, int]:
+    """Return the size of the union of these boxes and the number of pieces; two dimensions, additive sizes."""
     xs, across = _ranked(boxes, members, 0)
     ys, up = _ranked(boxes, members, 1)
     labels = np.zeros((len(xs) - 1, len(ys) - 1), np.uint64)
@@ -162,8 +163,8 @@ def _region(boxes: Floats, members: Integers, table: Table) -> tuple[float, int]
 
 
 @compiled
-def regions(boxes: Floats, starts: Integers, members: Integers, table: Table) -> tuple[Floats, Integers]:
-    """For groups of boxes (compressed rows): the size of each union, and its number of pieces."""
+def regions(boxes: Floats, starts: Integers, members: Integers, table: SizeTable) -> tuple[Floats, Integers]:
+    """For groups of boxes (compressed rows), return the size of each union, and its number of pieces."""
     sizes, pieces = np.empty(len(starts) - 1), np.empty(len(starts) - 1, np.int64)
     for k in range(len(starts) - 1):
         sizes[k], pieces[k] = _region(boxes, members[starts[k] : starts[k + 1]], table)

@@ -1,7 +1,7 @@
-"""How large an answer is: the area of its box, or the rows that data seen so far would put into it.
+"""The size of an answer: the area of its box, or the rows that the data seen so far would put into it.
 
 A size is a function from boxes float[k, 2d] to float[k], not negative, and never smaller for a box that contains
-another. `area` and what `rows` makes are known to the compiled code; any other function is called with arrays.
+another. Compiled code knows `area` and what `rows` returns; any other function is called with arrays.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.merging.arrays import Floats
+from tolerant.kernels.array_types import Floats
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
 
 Size: TypeAlias = Callable[[Floats], Floats]
 
 
-class Table(NamedTuple):
-    """What compiled code needs to know of a size: no `sums` for area, or rows below and left of each corner.
+class SizeTable(NamedTuple):
+    """What compiled code needs for a size: empty `sums` for area, else the rows below and left of each corner.
 
     `frame`: the corner x, y of the table, and cells per unit along x and y.
     """
@@ -28,11 +28,11 @@ class Table(NamedTuple):
     frame: Floats
 
 
-AREA = Table(np.zeros((0, 0)), np.zeros(4))
+AREA = SizeTable(np.zeros((0, 0)), np.zeros(4))
 
 
 def area(rectangles: Floats) -> Floats:
-    """The areas of boxes float[k, 2d] (lengths for d = 1), float[k]: one row a unit of area.
+    """Return the areas of boxes float[k, 2d] (lengths for d = 1), float[k]: one row per unit of area.
 
     >>> area(np.array([[0.0, 0.0, 2.0, 3.0]])).tolist()
     [6.0]
@@ -46,7 +46,7 @@ def area(rectangles: Floats) -> Floats:
 class RowCounts:
     """A size that counts rows: a table of counts over a frame, rows spread evenly inside a cell.
 
-    Additive over disjoint boxes, monotone, O(1) a box. A box without width has no rows in this sense, whatever lies
+    Additive over disjoint boxes, monotone, O(1) per box. A box without width has no rows in this sense, whatever lies
     on it.
     """
 
@@ -65,10 +65,10 @@ class RowCounts:
             table, first, last = table[:, None], np.append(first, 0.0), np.append(last, 1.0)
         sums = np.zeros((table.shape[0] + 1, table.shape[1] + 1))
         sums[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)
-        self.table = Table(sums, np.concatenate([first, np.array(table.shape) / (last - first)]))
+        self.table = SizeTable(sums, np.concatenate([first, np.array(table.shape) / (last - first)]))
 
     def __call__(self, rectangles: Floats) -> Floats:
-        """The rows in boxes float[k, 2d], float[k]."""
+        """Return the rows in boxes float[k, 2d], float[k]."""
         boxes = np.asarray(rectangles, np.float64)
         if boxes.ndim != 2 or boxes.shape[1] != 2 * self.dimensions:
             raise ValueError(f"rectangles must be float[k, {2 * self.dimensions}] for this size, got {boxes.shape}")
@@ -76,7 +76,7 @@ class RowCounts:
 
 
 def rows(points: ArrayLike, cells: int = 256) -> RowCounts:
-    """The size that counts these rows: `points` float[m, d] for one or two columns, in cells × cells cells.
+    """Return the size that counts these rows: `points` float[m, d] for one or two columns, in cells × cells cells.
 
     >>> size = rows(np.array([[1.0, 1.0], [2.0, 2.0], [9.0, 9.0]]), cells=8)
     >>> size(np.array([[0.0, 0.0, 5.0, 5.0], [0.0, 0.0, 9.0, 9.0]])).tolist()
@@ -98,8 +98,8 @@ def rows(points: ArrayLike, cells: int = 256) -> RowCounts:
     return RowCounts(counts, low, high)
 
 
-def table_of(size: Size, dimensions: int) -> Table | None:
-    """What compiled code uses for this size; None: it has to be called."""
+def table_of(size: Size, dimensions: int) -> SizeTable | None:
+    """Return the table that compiled code uses for this size; None: the function must be called."""
     if dimensions > 2:
         return None
     if size is area:
@@ -110,22 +110,22 @@ def table_of(size: Size, dimensions: int) -> Table | None:
 
 
 def measured(size: Size, boxes: Floats) -> Floats:
-    """The sizes of these boxes, checked.
+    """Return the sizes of these boxes, checked.
 
     Raises:
-        ValueError: the function gave something that cannot be sizes.
+        ValueError: the function returned something that cannot be sizes.
     """
-    found: NDArray[Any] = np.asarray(size(boxes), np.float64)
-    if found.shape != (len(boxes),):
-        raise ValueError(f"size must give one number a box: {len(boxes)} were asked for, got shape {found.shape}")
-    if len(found) and not found.min() >= 0:
-        bad = int(np.argmax(~(found >= 0)))
-        raise ValueError(f"size must not be negative or NaN, got {found[bad]} for box {boxes[bad].tolist()}")
-    return found
+    values: NDArray[Any] = np.asarray(size(boxes), np.float64)
+    if values.shape != (len(boxes),):
+        raise ValueError(f"size must return one number per box: {len(boxes)} boxes, got shape {values.shape}")
+    if len(values) and not values.min() >= 0:
+        bad = int(np.argmax(~(values >= 0)))
+        raise ValueError(f"size must not be negative or NaN, got {values[bad]} for box {boxes[bad].tolist()}")
+    return values
 
 
 def planar(boxes: Floats) -> Floats:
-    """Boxes of one or two dimensions as `x1 y1 x2 y2`: an interval is a box from 0 to 1 along y, of equal size."""
+    """Return boxes of one or two dimensions as `x1 y1 x2 y2`: an interval becomes a box from 0 to 1 along y."""
     if boxes.shape[1] == 4:
         return np.ascontiguousarray(boxes)
     flat = np.zeros((len(boxes), 4))
@@ -133,9 +133,9 @@ def planar(boxes: Floats) -> Floats:
     return flat
 
 
-@borrowing
-def _below(x: float, y: float, table: Table) -> float:
-    """The rows of the table below y and left of x."""
+@compiled_no_refcount
+def _below(x: float, y: float, table: SizeTable) -> float:
+    """Return the rows of the table below y and left of x."""
     sums, frame = table
     last_x, last_y = sums.shape[0] - 1, sums.shape[1] - 1
     u = min(max((x - frame[0]) * frame[2], 0.0), float(last_x))
@@ -147,28 +147,28 @@ def _below(x: float, y: float, table: Table) -> float:
     return float(below * (1.0 - b) + above * b)
 
 
-@borrowing
-def measure(x1: float, y1: float, x2: float, y2: float, table: Table) -> float:
-    """The size of one box, for compiled code."""
+@compiled_no_refcount
+def measure(x1: float, y1: float, x2: float, y2: float, table: SizeTable) -> float:
+    """Return the size of one box, for compiled code."""
     if table.sums.shape[0] == 0:
         return (x2 - x1) * (y2 - y1)
-    found = _below(x2, y2, table) - _below(x1, y2, table) - _below(x2, y1, table) + _below(x1, y1, table)
-    return max(found, 0.0)
+    count = _below(x2, y2, table) - _below(x1, y2, table) - _below(x2, y1, table) + _below(x1, y1, table)
+    return max(count, 0.0)
 
 
 @compiled
-def sizes_of(boxes: Floats, table: Table) -> Floats:
-    """The size of each box, float[k]."""
-    found = np.empty(len(boxes))
+def sizes_of(boxes: Floats, table: SizeTable) -> Floats:
+    """Return the size of each box, float[k]."""
+    values = np.empty(len(boxes))
     for k in range(len(boxes)):
-        found[k] = measure(boxes[k, 0], boxes[k, 1], boxes[k, 2], boxes[k, 3], table)
-    return found
+        values[k] = measure(boxes[k, 0], boxes[k, 1], boxes[k, 2], boxes[k, 3], table)
+    return values
 
 
-@borrowing
-def _strip_end(low: float, high: float, start: float, axis: int, up: bool, content: float, table: Table) -> float:
-    """How far along `axis`, up or down from `start`, the strip from `low` to `high` of the other axis goes before it
-    holds `content` rows; rounded outwards to a cell's edge, infinite if it never does.
+@compiled_no_refcount
+def _strip_end(low: float, high: float, start: float, axis: int, up: bool, content: float, table: SizeTable) -> float:
+    """Return how far along `axis`, up or down from `start`, the strip from `low` to `high` of the other axis extends
+    before it contains `content` rows; rounded outwards to the edge of a cell, infinite if it never does.
     """
     last = table.sums.shape[axis] - 1
     near, far = (-1, last + 1) if up else (last + 1, -1)  # too little up to edge `near`, enough up to `far`
@@ -177,10 +177,10 @@ def _strip_end(low: float, high: float, start: float, axis: int, up: bool, conte
         edge = table.frame[axis] + middle / table.frame[2 + axis]
         first, second = (start, max(start, edge)) if up else (min(start, edge), start)
         if axis == 0:
-            held = measure(first, low, second, high, table)
+            count = measure(first, low, second, high, table)
         else:
-            held = measure(low, first, high, second, table)
-        if held >= content:
+            count = measure(low, first, high, second, table)
+        if count >= content:
             far = middle
         else:
             near = middle
@@ -190,11 +190,11 @@ def _strip_end(low: float, high: float, start: float, axis: int, up: bool, conte
     return -np.inf if far < 0 else min(start, edge)
 
 
-@borrowing
+@compiled_no_refcount
 def reach(
-    x1: float, y1: float, x2: float, y2: float, content: float, table: Table
+    x1: float, y1: float, x2: float, y2: float, content: float, table: SizeTable
 ) -> tuple[float, float, float, float]:
-    """The box grown on each side until the strip beside it holds `content`; a hair more, against rounding."""
+    """Return the box grown on each side until the strip beside it contains `content`, plus a margin for rounding."""
     left, below, right, above = x1, y1, x2, y2
     if content > 0.0:
         if table.sums.shape[0] == 0:

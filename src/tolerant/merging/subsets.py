@@ -1,37 +1,37 @@
-"""Exact plans by dynamic programming over sets of units (seed 002 §6.1; `specs/4-merging.md` §2.5)."""
+"""Exact plans by dynamic programming over sets of units ([CBGM] §6.1; `docs/design/merging.md` §2.5)."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tolerant.kernels.array_types import Floats, Integers
 from tolerant.kernels.compiled import compiled
-from tolerant.merging.arrays import Floats, Integers
 from tolerant.merging.pricing import Pricing
 from tolerant.merging.sizes import measured
 
 PARTITION_LIMIT = 18
-"""Units that `best_partition` takes: 3¹⁸ steps are half a second."""
+"""Largest number of units for `best_partition`: 3¹⁸ steps take half a second."""
 
 COVER_LIMIT = 12
-"""Units that `best_cover` takes: 4¹² steps."""
+"""Largest number of units for `best_cover`: 4¹² steps."""
 
 
 def best_partition(pricing: Pricing, units: Integers) -> list[Integers]:
-    """The cheapest partition of these units, as groups of units."""
+    """Return the cheapest partition of these units, as groups of units."""
     _refuse(len(units), PARTITION_LIMIT, "partition")
     chosen = _partition(subset_prices(pricing, units), len(units))
     return _groups(chosen, units)
 
 
 def best_cover(pricing: Pricing, units: Integers) -> list[Integers]:
-    """The cheapest collection of groups that covers these units; groups may overlap."""
+    """Return the cheapest collection of groups that covers these units; groups may overlap."""
     _refuse(len(units), COVER_LIMIT, "exhaustive")
     chosen = _cover(subset_prices(pricing, units), len(units))
     return _groups(chosen, units)
 
 
 def subset_prices(pricing: Pricing, units: Integers) -> Floats:
-    """c(M) of every subset, float[2^k]: bit i of the index says whether units[i] is in it; 0 for the empty one."""
+    """Return c(M) of every subset, float[2^k]: bit i of the index says whether it has units[i]; 0 for the empty one."""
     if pricing.procedure != "box":
         bits = [np.flatnonzero((subset >> np.arange(len(units))) & 1) for subset in range(1, 1 << len(units))]
         return np.concatenate([np.zeros(1), pricing.of([units[chosen] for chosen in bits])])
@@ -78,20 +78,20 @@ def _groups(chosen: Integers, units: Integers) -> list[Integers]:
 def _partition(prices: Floats, k: int) -> Integers:
     """best[X] = min over M ⊆ X with the lowest element of X of c(M) + best[X∖M]; 3^(k − 1) steps.
 
-    The first element goes with the first M: of the sets that have it only the whole one is ever asked for. The others
-    are numbered without it, so that what is looked up lies close together.
+    The first element is in the first M: of the sets that contain it only the whole one is needed. The others are
+    numbered without it, so that lookups are close together.
     """
     size = 1 << (k - 1)
     best, choice, later = np.zeros(size), np.zeros(size, np.int64), prices[::2].copy()
-    for held in range(1, size):
-        lowest = held & -held
-        best[held], choice[held] = _best_part(later, best, held ^ lowest, lowest)
+    for subset in range(1, size):
+        lowest = subset & -subset
+        best[subset], choice[subset] = _best_part(later, best, subset ^ lowest, lowest)
     _, first = _best_part(prices[1::2].copy(), best, size - 1, 0)
-    chosen, count, held = np.empty(k, np.int64), 1, (size - 1) & ~first
+    chosen, count, subset = np.empty(k, np.int64), 1, (size - 1) & ~first
     chosen[0] = 2 * first + 1
-    while held:
-        chosen[count] = 2 * choice[held]
-        held &= ~choice[held]
+    while subset:
+        chosen[count] = 2 * choice[subset]
+        subset &= ~choice[subset]
         count += 1
     return chosen[:count].copy()
 
@@ -101,9 +101,9 @@ def _best_part(prices: Floats, best: Floats, rest: int, always: int) -> tuple[fl
     """The least c(M) + best[what is left], and M: `always` and any part of `rest`."""
     part, least, chosen = rest, np.inf, rest | always
     while True:
-        found = prices[part | always] + best[rest ^ part]
-        if found < least:
-            least, chosen = found, part | always
+        cost = prices[part | always] + best[rest ^ part]
+        if cost < least:
+            least, chosen = cost, part | always
         if part == 0:
             break
         part = (part - 1) & rest
@@ -112,26 +112,26 @@ def _best_part(prices: Floats, best: Floats, rest: int, always: int) -> tuple[fl
 
 @compiled
 def _cover(prices: Floats, k: int) -> Integers:
-    """As `_partition`, but M may reach beyond X: what is in it already is covered twice. 4^k steps."""
+    """As `_partition`, but M may reach beyond X: what is covered already is covered twice. 4^k steps."""
     best, choice = np.zeros(1 << k), np.zeros(1 << k, np.int64)
-    for held in range(1, 1 << k):
-        lowest = held & -held
-        least, chosen = np.inf, held
+    for subset in range(1, 1 << k):
+        lowest = subset & -subset
+        least, chosen = np.inf, subset
         for part in range((1 << k) - 1, 0, -1):
             if part & lowest:
-                found = prices[part] + best[held & ~part]
-                # Of equals the one that covers nothing twice.
-                if found < least or (found == least and part & ~held == 0 and chosen & ~held != 0):
-                    least, chosen = found, part
-        best[held], choice[held] = least, chosen
+                cost = prices[part] + best[subset & ~part]
+                # Of equal costs choose the set that covers nothing twice.
+                if cost < least or (cost == least and part & ~subset == 0 and chosen & ~subset != 0):
+                    least, chosen = cost, part
+        best[subset], choice[subset] = least, chosen
     return _unfold(choice, k)
 
 
 @compiled
 def _unfold(choice: Integers, k: int) -> Integers:
-    chosen, count, held = np.empty(k, np.int64), 0, (1 << k) - 1
-    while held:
-        chosen[count] = choice[held]
-        held &= ~choice[held]
+    chosen, count, subset = np.empty(k, np.int64), 0, (1 << k) - 1
+    while subset:
+        chosen[count] = choice[subset]
+        subset &= ~choice[subset]
         count += 1
     return chosen[:count].copy()

@@ -1,4 +1,6 @@
-"""Identical subscriptions as one unit with a count: some optimum keeps them together (`specs/4-merging.md` §2.4)."""
+"""Identical subscriptions as one unit with a count: some optimum keeps them together (`docs/design/merging.md`
+§2.4).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.array_types import Floats, Integers
 from tolerant.kernels.compiled import compiled
 from tolerant.kernels.random import mixed
-from tolerant.merging.arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Units:
 
 
 def collapsed(rectangles: Floats, periods: Integers | None = None) -> Units:
-    """The units of these queries, in O(n)."""
+    """Return the units of these queries, in O(n)."""
     every = np.ones(len(rectangles), np.int64) if periods is None else periods
     keys = rectangles if periods is None else np.column_stack([rectangles, periods.astype(np.float64)])
     of, first = _numbered(np.ascontiguousarray(keys).view(np.uint64))
@@ -38,14 +40,14 @@ def collapsed(rectangles: Floats, periods: Integers | None = None) -> Units:
 
 
 def separate(rectangles: Floats, periods: Integers | None = None) -> Units:
-    """Every query as a unit of its own."""
+    """Return every query as a unit of its own."""
     n = len(rectangles)
     every = np.ones(n, np.int64) if periods is None else periods
     return Units(rectangles, np.ones(n), every, np.arange(n))
 
 
 def expanded(units: Units, labels: Integers) -> tuple[tuple[int, ...], ...]:
-    """Groups of queries from a label a unit: members ascending, groups by first member.
+    """Return groups of queries from a label per unit: members ascending, groups by first member.
 
     >>> expanded(separate(np.zeros((3, 4))), np.array([7, 5, 7]))
     ((0, 2), (1,))
@@ -64,7 +66,7 @@ def expanded(units: Units, labels: Integers) -> tuple[tuple[int, ...], ...]:
 
 @compiled
 def _numbered(words: NDArray[np.uint64]) -> tuple[Integers, Integers]:
-    """Equal rows get equal numbers, counted from the first row on; and the first row of each number."""
+    """Give equal rows equal numbers, counted from the first row on; returns the numbers, and the first row of each."""
     n, width = words.shape
     capacity = 16
     while capacity < 2 * n:

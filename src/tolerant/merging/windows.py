@@ -1,6 +1,6 @@
-"""Better plans, a window at a time: a few neighbouring groups are solved again on their own.
+"""Improves a plan one window at a time: a few neighbouring groups are solved again on their own.
 
-The rest of the plan is untouched, because cost is additive over groups (`specs/4-merging.md` §5.1).
+The rest of the plan is unchanged, because cost is additive over groups (`docs/design/merging.md` §5.1).
 """
 
 from __future__ import annotations
@@ -9,24 +9,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing
+from tolerant.kernels.array_types import Floats, Integers
+from tolerant.kernels.compiled import compiled_no_refcount
 from tolerant.kernels.random import absorbed
-from tolerant.merging.arrays import Floats, Integers
-from tolerant.merging.descent import TINY, search
-from tolerant.merging.model import Model
-from tolerant.merging.plan import COUNT, GROUP, SERIAL, SIZE, UNITS, Plan, move, neighbourhood, open_group, settle
+from tolerant.merging.compiled_descent import TINY, search
+from tolerant.merging.cost_model import CostModel
+from tolerant.merging.plan_arrays import (
+    COUNT,
+    GROUP,
+    SERIAL,
+    SIZE,
+    UNITS,
+    PlanArrays,
+    move,
+    neighbourhood,
+    open_group,
+    settle,
+)
 
 WINDOW = 20
-"""Units in a window, about."""
+"""Approximate number of units in a window."""
 
 LARGEST = 8 * WINDOW
-"""A window of more units than this, from a very large group, is not solved again: it would take too long."""
+"""A window with more units than this, from a very large group, is not solved again: it would take too long."""
 
 
 @dataclass(frozen=True)
-class Window:
-    """A window that was solved better: its `groups` int[g], their numbers `serials` and `boxes` float[g, 4] as they
-    were, its `units` int[k], and the number of the channel that each was on, `before` int[k].
+class SolvedWindow:
+    """A window for which a better solution was adopted: its `groups` int[g], their numbers `serials` and `boxes`
+    float[g, 4] before, its `units` int[k], and the number of the channel of each unit before, `before` int[k].
     """
 
     groups: Integers
@@ -36,22 +47,22 @@ class Window:
     before: Integers
 
 
-class Solver:
-    """Solves windows of a plan again; `evaluations` counts gains."""
+class WindowSolver:
+    """Solves windows of a plan again; `evaluations` counts the gains evaluated."""
 
-    def __init__(self, plan: Plan, model: Model, *, tries: int, hysteresis: float = 0.0) -> None:
+    def __init__(self, plan: PlanArrays, model: CostModel, *, tries: int, hysteresis: float = 0.0) -> None:
         self._plan, self._model = plan, model
         self._tries, self._hysteresis = tries, hysteresis
-        self._found = np.empty(len(plan.units), np.int64)
+        self._nearby = np.empty(len(plan.units), np.int64)
         self.evaluations = 0
 
-    def solve(self, group: int, key: np.uint64) -> Window | None:
-        """Solve the window around a group again; what it was, if that was better and is adopted.
+    def solve(self, group: int, key: np.uint64) -> SolvedWindow | None:
+        """Solve the window around a group again; returns its former state if a better solution was adopted.
 
-        Better: cheaper by more than `hysteresis` for each query that moves.
+        Better: cheaper by more than `hysteresis` per query that moves.
         """
         plan, model = self._plan, self._model
-        units, start, groups = neighbourhood(plan, model, group, WINDOW, self._found)
+        units, start, groups = neighbourhood(plan, model, group, WINDOW, self._nearby)
         if not 2 <= len(units) <= LARGEST:
             return None
         labels, cost, evaluated = search(start, plan.units[units], model, False, self._tries, key)
@@ -67,10 +78,10 @@ class Solver:
             return None
         serials = plan.members[groups, SERIAL]
         _regroup(plan, model, units, labels, target, groups)
-        return Window(groups, serials, rows[:, :4], units, serials[start])
+        return SolvedWindow(groups, serials, rows[:, :4], units, serials[start])
 
     def sweep(self, key: np.uint64) -> int:
-        """Solve the window around every group once; how many were better."""
+        """Solve the window around every group once; returns how many were improved."""
         better = 0
         for group in np.flatnonzero(self._plan.members[:, UNITS]).tolist():
             if self._plan.members[group, UNITS]:
@@ -78,7 +89,7 @@ class Solver:
         return better
 
     def improve(self, key: np.uint64, *, rounds: int, patience: int = 3) -> None:
-        """Sweep `rounds` times, or until `patience` sweeps in a row bring nothing."""
+        """Sweep `rounds` times, or until `patience` consecutive sweeps improve nothing."""
         idle = 0
         for turn in range(rounds):
             idle = 0 if self.sweep(np.uint64(absorbed(key, np.uint64(turn)))) else idle + 1
@@ -87,7 +98,7 @@ class Solver:
 
 
 def _matched(counts: Floats, start: Integers, labels: Integers, groups: Integers) -> Integers:
-    """For each new label the old group that most of its queries come from; −1 where another label has it."""
+    """For each new label the old group from which most of its queries come; −1 where another label has that group."""
     shared = np.zeros((len(labels), len(groups)))
     np.add.at(shared, (labels, start), counts)
     match = np.full(len(labels), -1, np.int64)
@@ -99,8 +110,10 @@ def _matched(counts: Floats, start: Integers, labels: Integers, groups: Integers
         shared[label], shared[:, at] = 0.0, 0.0
 
 
-@borrowing
-def _regroup(plan: Plan, model: Model, units: Integers, labels: Integers, target: Integers, groups: Integers) -> None:
+@compiled_no_refcount
+def _regroup(
+    plan: PlanArrays, model: CostModel, units: Integers, labels: Integers, target: Integers, groups: Integers
+) -> None:
     for k in range(len(units)):
         if target[labels[k]] < 0:
             target[labels[k]] = open_group(plan)
@@ -109,6 +122,6 @@ def _regroup(plan: Plan, model: Model, units: Integers, labels: Integers, target
     kept = len(target)
     for k in range(kept + len(groups)):
         group = target[k] if k < kept else groups[k - kept]
-        # A group of the window that no label goes on with has lost all its units.
+        # A group of the window that no label continues has lost all its units.
         if group >= 0 and (k < kept or plan.members[group, 1] < 0):
             settle(plan, model, group)

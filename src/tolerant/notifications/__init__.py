@@ -1,24 +1,25 @@
-"""Notifications: tell many subscribers with few messages, without knowing them.
+"""Notifies many subscribers with few messages, without knowing the subscribers.
 
-Many watch one table, each through a range of their own. When a row changes, the tables here say whose answer changed
-and to what, in messages that any broker can route: a message is a rectangle, a subscription a point, and a subscriber
-is told exactly when its point lies in the rectangle. Every affected subscriber is told exactly once, nobody else is
-told, and no fewer messages would do.
+Many subscriptions watch one table, each through its own range. When a row changes, the tables here compute which
+answers changed and to what, as messages that any content-based broker can route: a message is a rectangle, a
+subscription a point, and a message affects a subscription exactly when the point lies in the rectangle. Every affected
+subscriber receives exactly one message, no other subscriber receives any, and the number of messages is minimal.
 """
 
-from tolerant.notifications.distinct import RangeDistinct
-from tolerant.notifications.joined import Joined, JoinedRows
+from tolerant.notifications.joined_rows import Joined, JoinedRows
 from tolerant.notifications.message import Message, Messages
-from tolerant.notifications.packed import Notice, pack
-from tolerant.notifications.simulate import Run, simulate
-from tolerant.notifications.subscriptions import Subscriptions
-from tolerant.notifications.table import Counters, RangeMax, RangeMin
-from tolerant.notifications.totals import Delta, RangeTotals, RunningTotal
+from tolerant.notifications.notice import Notice, pack
+from tolerant.notifications.offline.delivery_simulation import DeliveryRun, simulate
+from tolerant.notifications.range_distinct import RangeDistinct
+from tolerant.notifications.range_min import ChangeCounters, RangeMax, RangeMin
+from tolerant.notifications.range_subscriptions import RangeSubscriptions
+from tolerant.notifications.range_totals import Delta, RangeTotals, RunningTotal
 from tolerant.notifications.two_dimensions import Notice2D, RangeMin2D
 from tolerant.notifications.zones import Zones
 
 __all__ = [
-    "Counters",
+    "ChangeCounters",
+    "DeliveryRun",
     "Delta",
     "Joined",
     "JoinedRows",
@@ -30,10 +31,9 @@ __all__ = [
     "RangeMax",
     "RangeMin",
     "RangeMin2D",
+    "RangeSubscriptions",
     "RangeTotals",
-    "Run",
     "RunningTotal",
-    "Subscriptions",
     "Zones",
     "pack",
     "simulate",

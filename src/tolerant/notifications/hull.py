@@ -1,19 +1,19 @@
-"""The messages of a row that leaves its height: walk both hulls, give each point its rectangle (§2.4)."""
+"""Computes the messages of a row that leaves its height: walks both hulls, one rectangle per point (§2.4)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.notifications.arguments import Floats
-from tolerant.notifications.blocks import USED, Blocks
-from tolerant.notifications.searching import first_behind, first_from, lowest_at, next_below, previous_below
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
+from tolerant.notifications.block_search import first_behind, first_from, lowest_at, next_below, previous_below
+from tolerant.notifications.pair_blocks import USED, PairBlocks
+from tolerant.notifications.range_arguments import Floats
 
 
 @compiled
 def grown(lines: Floats, needed: int) -> Floats:
-    """The same lines with room for `needed` of them, at least doubled."""
-    # A loop, not slices: what Numba makes of slices takes seconds to compile, wherever this is used.
+    """Return the same lines with room for `needed` of them, at least doubled."""
+    # A loop, not slices: Numba's slices take seconds to compile at every use.
     if needed <= len(lines):
         return lines
     width = lines.shape[1]
@@ -24,11 +24,11 @@ def grown(lines: Floats, needed: int) -> Floats:
     return larger
 
 
-@borrowing
+@compiled_no_refcount
 def emit(
     out: Floats, n: int, value: float, inner_low: float, inner_high: float, outer_low: float, outer_high: float
 ) -> int:
-    """Write a message behind the n there are in `out`, float64[…, 5], which must have room; their number now."""
+    """Append a message to the n in `out`, float64[…, 5], which must have room; return the new number."""
     out[n, 0] = value
     out[n, 1] = inner_low
     out[n, 2] = inner_high
@@ -38,8 +38,8 @@ def emit(
 
 
 @compiled
-def _left_hull(b: Blocks, x: float, peak: float, floor: float, wall: float) -> tuple[Floats, int, float]:
-    """Points (x, y) left of x, nearest first, each lower than all nearer ones and the peak, and x_l.
+def _left_hull(b: PairBlocks, x: float, peak: float, floor: float, wall: float) -> tuple[Floats, int, float]:
+    """Return points (x, y) left of x, nearest first, each lower than all nearer ones and the peak, and x_l.
 
     The walk ends at the first point of height ≤ floor, which is x_l, or at the wall.
     """
@@ -54,7 +54,7 @@ def _left_hull(b: Blocks, x: float, peak: float, floor: float, wall: float) -> t
         at = b.xs[b.order[k], i]
         if at <= wall:
             return hull, n, wall
-        # Walking left meets the highest row of an x first that is low enough; the lowest one counts.
+        # Walking left meets the highest qualifying row of an x first; the lowest one counts.
         alone = i > 0 and b.xs[b.order[k], i - 1] < at
         peak = b.ys[b.order[k], i] if alone else lowest_at(b, at)
         if peak <= floor:
@@ -65,8 +65,8 @@ def _left_hull(b: Blocks, x: float, peak: float, floor: float, wall: float) -> t
 
 
 @compiled
-def _right_hull(b: Blocks, x: float, peak: float, floor: float, wall: float) -> tuple[Floats, int, float]:
-    """The mirror image: points right of x, and x_r."""
+def _right_hull(b: PairBlocks, x: float, peak: float, floor: float, wall: float) -> tuple[Floats, int, float]:
+    """Return the mirror image: points right of x, and x_r."""
     hull, n = np.empty((8, 2)), 0
     used = b.sizes[USED]
     if used == 0:
@@ -89,9 +89,9 @@ def _right_hull(b: Blocks, x: float, peak: float, floor: float, wall: float) -> 
 
 @compiled
 def leaving(
-    b: Blocks, x: float, peak: float, floor: float, wall_left: float, wall_right: float, out: Floats, n: int
+    b: PairBlocks, x: float, peak: float, floor: float, wall_left: float, wall_right: float, out: Floats, n: int
 ) -> tuple[Floats, int]:
-    """Append the messages of a row at x that left the height `floor`, and where `peak` > floor is the lowest now.
+    """Append the messages of a row at x that left the height `floor`, where `peak` > floor is now the lowest.
 
     Peak first, then the left hull outwards, then the right one. Walls are further ends of the affected range.
     """
@@ -110,7 +110,7 @@ def leaving(
         n = emit(out, n, left[i, 1], left[i, 0], x, begin, end)
     i = 0
     for j in range(rights):
-        # Of two equal heights the left point speaks for ranges that hold both: < above, ≤ here.
+        # Of two equal heights the left point covers ranges that contain both: < above, ≤ here.
         while i < lefts and left[i, 1] > right[j, 1]:
             i += 1
         begin = left[i, 0] if i < lefts else x_l

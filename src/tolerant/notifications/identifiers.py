@@ -1,4 +1,4 @@
-"""Which row or subscription an id stands for: a dense number, its slot, for each id that is there."""
+"""Assigns each id of a row or subscription a dense number, its slot."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.notifications.arguments import Integers
+from tolerant.notifications.range_arguments import Integers
 
 
 class Identifiers:
-    """Any hashable ids; the slots of ids that went are given to those that come.
+    """Slots of hashable ids; slots of removed ids are reused.
 
     >>> known = Identifiers()
     >>> known.add("a"), known.add("b"), known.remove("a"), known.add("c")
@@ -29,15 +29,15 @@ class Identifiers:
         return len(self._slots)
 
     def room(self) -> int:
-        """How many slots have been given, those that are free again included."""
+        """Return how many slots have been given, including those that are free again."""
         return len(self._ids)
 
     def slot(self, id: Hashable) -> int | None:
-        """The slot of an id, None if it is not there."""
+        """Return the slot of an id, None if it is unknown."""
         return self._slots.get(id)
 
     def add(self, id: Hashable) -> int:
-        """The slot of a new id."""
+        """Return the slot of a new id."""
         _refuse_nan([id])
         if self._free:
             slot = self._free.pop()
@@ -49,7 +49,7 @@ class Identifiers:
         return slot
 
     def add_many(self, ids: Sequence[Hashable]) -> Integers:
-        """The slots of new ids, which must differ."""
+        """Return the slots of new ids, which must differ."""
         _refuse_nan(ids)
         if self._free:
             return np.fromiter(map(self.add, ids), np.int64, len(ids))
@@ -59,25 +59,25 @@ class Identifiers:
         return np.arange(begin, len(self._ids))
 
     def remove(self, id: Hashable) -> int:
-        """Forget an id that is there; the slot it had."""
+        """Remove a known id; return its slot."""
         slot = self._slots.pop(id)
         self._ids[slot] = None
         self._free.append(slot)
         return slot
 
     def slots(self, ids: Sequence[Hashable]) -> Integers:
-        """The slots of many ids; −1 where one is not there."""
+        """Return the slots of many ids; −1 where one is unknown."""
         return np.fromiter(map(self._slots.get, ids, repeat(-1)), np.int64, len(ids))
 
     def slots_or_new(self, ids: Sequence[Hashable]) -> Integers:
-        """The slots of many ids; those that were not there are now."""
-        found = self.slots(ids)
-        new = np.flatnonzero(found < 0).tolist()
+        """Return the slots of many ids; unknown ids are added."""
+        slots = self.slots(ids)
+        new = np.flatnonzero(slots < 0).tolist()
         _refuse_nan(ids[at] for at in new)
         for at in new:
             slot = self._slots.get(ids[at])
-            found[at] = self.add(ids[at]) if slot is None else slot
-        return found
+            slots[at] = self.add(ids[at]) if slot is None else slot
+        return slots
 
     def load(self, ids: Sequence[Hashable]) -> None:
         """Start with these ids, in slots 0, 1, …"""
@@ -90,7 +90,7 @@ class Identifiers:
         self._slots, self._ids, self._free = slots, list(ids), []
 
     def all(self) -> tuple[list[Hashable], Integers]:
-        """All ids and their slots."""
+        """Return all ids and their slots."""
         return list(self._slots), np.fromiter(self._slots.values(), np.int64, len(self._slots))
 
 
@@ -100,12 +100,12 @@ def _refuse_nan(ids: Iterable[Hashable]) -> None:
 
 
 def listed(ids: Any) -> list[Hashable]:
-    """Ids given as an array or any sequence, as plain Python values."""
+    """Return ids given as an array or any sequence, as plain Python values."""
     return ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
 
 
 def id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
-    """Ids as int64[n] if all of them are such integers, otherwise as objects."""
+    """Return ids as int64[n] if all of them are such integers, otherwise as objects."""
     ids = list(ids)
     if all(type(id) is int for id in ids):
         try:

@@ -1,4 +1,4 @@
-"""What is said about a change: rectangles in the plane of subscriptions (`specs/8-notifications.md` §2.2)."""
+"""Messages about a change: rectangles in the plane of subscriptions (`docs/design/notifications.md` §2.2)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST = sys.float_info.max
-"""An infinite end of a subscription counts as this: rows are at finite places, so nothing is lost by it."""
+"""An infinite end of a subscription counts as this: rows are at finite places, so no answer changes."""
 
 
 def finite_ends(x1s: NDArray[np.float64], x2s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ranges as those who store subscriptions keep them: an open end is the largest number there is."""
+    """Return ranges as subscription stores keep them: an infinite end becomes the largest float."""
     return np.maximum(x1s, -LARGEST), np.minimum(x2s, LARGEST)
 
 
 class Message(NamedTuple):
-    """A new answer, and whose it is: the rectangle (outer_low, inner_low] × [inner_high, outer_high) of ranges.
+    """A new answer, and the ranges whose answer it is: the rectangle (outer_low, inner_low] × [inner_high, outer_high)
+    of ranges.
 
     `gone` is for DISTINCT: `value` has left the answer instead of entering it.
 
@@ -37,18 +38,18 @@ class Message(NamedTuple):
     gone: bool = False
 
     def affects(self, x1: float, x2: float) -> bool:
-        """Whether the answer of the subscription [x1, x2] changes to `value`; either end may be infinite."""
+        """Return whether the answer of the subscription [x1, x2] changes to `value`; either end may be infinite."""
         x1, x2 = max(x1, -LARGEST), min(x2, LARGEST)
         return self.outer_low < x1 <= self.inner_low and self.inner_high <= x2 < self.outer_high
 
     def answer(self, x1: float, x2: float) -> Any:
-        """The new answer of an affected subscription: the same for all."""
+        """Return the new answer of an affected subscription: the same for all."""
         return self.value
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """Many messages, an array a part; iterating gives `Message`s.
+    """Many messages, one array per field; iterating yields `Message`s.
 
     Attributes:
         change: int64[k]: the index of the change in the call; −1 where a message is the net effect of all of them.
@@ -64,17 +65,17 @@ class Messages:
 
     @classmethod
     def of(cls, change: NDArray[np.int64], lines: NDArray[np.float64]) -> Messages:
-        """Messages from lines (value, inner_low, inner_high, outer_low, outer_high), float64[k, 5]."""
+        """Return messages from lines (value, inner_low, inner_high, outer_low, outer_high), float64[k, 5]."""
         return cls(change, *np.ascontiguousarray(lines.T))
 
     @property
     def lines(self) -> NDArray[np.float64]:
-        """float64[k, 5]: value, inner_low, inner_high, outer_low, outer_high."""
+        """Return float64[k, 5]: value, inner_low, inner_high, outer_low, outer_high."""
         parts = (self.value, self.inner_low, self.inner_high, self.outer_low, self.outer_high)
         return np.ascontiguousarray(np.stack(parts, axis=1))
 
     def take(self, which: NDArray[Any]) -> Messages:
-        """Some of them, by index or mask."""
+        """Return some of the messages, by index or mask."""
         return Messages.of(self.change[which], self.lines[which])
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""The index of subscriptions: points (x1, x2) cut by x1 into slabs, in each of them sorted by x2 (§5, better 2).
+"""Indexes subscriptions: points (x1, x2), divided by x1 into slabs that are sorted by x2 (§5).
 
-A rectangle takes one binary search in each slab that it meets; only the slabs at its two sides need a test of x1.
+A rectangle costs one binary search per slab that it intersects; only the slabs at its two sides need a test of x1.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.notifications.arguments import Floats, Integers
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
+from tolerant.notifications.range_arguments import Floats, Integers
 
 SMALLEST = 32
 """Points of a slab, at least."""
@@ -22,8 +22,8 @@ class Slabs(NamedTuple):
 
     x1: Floats  # [slabs, places]
     x2: Floats  # [slabs, places]
-    who: Integers  # [slabs, places]: whose point it is; points are sorted by (x2, who)
-    held: Integers  # points in each row
+    who: Integers  # [slabs, places]: the point's owner; points are sorted by (x2, who)
+    counts: Integers  # points in each row
     order: Integers  # the first `used[0]` are in use, the rest is free
     low: Floats
     high: Floats
@@ -31,7 +31,7 @@ class Slabs(NamedTuple):
 
 
 def built(x1: Floats, x2: Floats, who: Integers) -> Slabs:
-    """Slabs of about 2√n points each, a quarter of each slab and some slabs free."""
+    """Return slabs of about 2√n points each, with a quarter of each slab and some slabs free."""
     n = len(x1)
     size = max(SMALLEST, math.ceil(2 * math.sqrt(n)))
     count = max(1, math.ceil(n / size))
@@ -50,12 +50,12 @@ def built(x1: Floats, x2: Floats, who: Integers) -> Slabs:
 
 
 def split(slabs: Slabs, k: int) -> Slabs:
-    """The same points with the k-th slab cut in two."""
+    """Return the same points with the k-th slab cut in two."""
     used = int(slabs.used[0])
     if used == len(slabs.order):
         slabs = _with_room(slabs, used + used // 4 + 2)
     row, free = int(slabs.order[k]), int(slabs.order[used])
-    size = int(slabs.held[row])
+    size = int(slabs.counts[row])
     x1, x2, who = slabs.x1[row, :size].copy(), slabs.x2[row, :size].copy(), slabs.who[row, :size].copy()
     by_x1 = np.argsort(x1)
     for part in (slabs.order, slabs.low, slabs.high):
@@ -73,7 +73,7 @@ def _put(slabs: Slabs, k: int, which: Integers, x1: Floats, x2: Floats, who: Int
     which = which[np.argsort(x2[which], kind="stable")]
     row, size = slabs.order[k], len(which)
     slabs.x1[row, :size], slabs.x2[row, :size], slabs.who[row, :size] = x1[which], x2[which], who[which]
-    slabs.held[row] = size
+    slabs.counts[row] = size
     if size:
         slabs.low[k], slabs.high[k] = x1[which].min(), x1[which].max()
 
@@ -86,10 +86,10 @@ def _with_room(slabs: Slabs, room: int) -> Slabs:
     return larger
 
 
-@borrowing
+@compiled_no_refcount
 def _first_x2(s: Slabs, row: int, x2: float, who: int) -> int:
-    """The first place in a row whose (x2, who) is at least this."""
-    low, high = 0, s.held[row]
+    """Return the first place in a row whose (x2, who) is at least this."""
+    low, high = 0, s.counts[row]
     while low < high:
         middle = (low + high) >> 1
         if s.x2[row, middle] < x2 or (s.x2[row, middle] == x2 and s.who[row, middle] < who):
@@ -99,9 +99,9 @@ def _first_x2(s: Slabs, row: int, x2: float, who: int) -> int:
     return low
 
 
-@borrowing
+@compiled_no_refcount
 def _last_from(low: Floats, used: int, x1: float) -> int:
-    """The last slab that begins at x1 or before; 0 if none does."""
+    """Return the last slab that begins at x1 or before; 0 if none does."""
     begin, end = 0, used
     while begin < end:
         middle = (begin + end) >> 1
@@ -112,35 +112,35 @@ def _last_from(low: Floats, used: int, x1: float) -> int:
     return max(begin - 1, 0)
 
 
-@borrowing
+@compiled_no_refcount
 def insert(s: Slabs, x1s: Floats, x2s: Floats, whos: Integers, begin: int) -> tuple[int, int]:
-    """Add points from `begin` on, until one finds its slab full; how many are in, and that slab (or −1)."""
+    """Add points from `begin` on, until one finds its slab full; return how many were added, and that slab (or −1)."""
     for n in range(begin, len(whos)):
         x1, x2, who = x1s[n], x2s[n], whos[n]
         k = _last_from(s.low, s.used[0], x1)
         row = s.order[k]
-        if s.held[row] == s.x1.shape[1]:
+        if s.counts[row] == s.x1.shape[1]:
             return n, k
         at = _first_x2(s, row, x2, who)
-        for i in range(s.held[row], at, -1):
+        for i in range(s.counts[row], at, -1):
             s.x1[row, i], s.x2[row, i], s.who[row, i] = s.x1[row, i - 1], s.x2[row, i - 1], s.who[row, i - 1]
         s.x1[row, at], s.x2[row, at], s.who[row, at] = x1, x2, who
-        s.held[row] += 1
+        s.counts[row] += 1
         s.low[k], s.high[k] = min(s.low[k], x1), max(s.high[k], x1)
     return len(whos), -1
 
 
-@borrowing
+@compiled_no_refcount
 def remove(s: Slabs, x1s: Floats, x2s: Floats, whos: Integers) -> None:
-    """Take these points out, which must be there."""
+    """Remove these points, which must be present."""
     for n in range(len(whos)):
         k = _last_from(s.low, s.used[0], x1s[n])
         while k >= 0:  # points of one x1 may lie in several slabs
             row = s.order[k]
             at = _first_x2(s, row, x2s[n], whos[n])
-            if at < s.held[row] and s.who[row, at] == whos[n]:
-                s.held[row] -= 1
-                for i in range(at, s.held[row]):
+            if at < s.counts[row] and s.who[row, at] == whos[n]:
+                s.counts[row] -= 1
+                for i in range(at, s.counts[row]):
                     s.x1[row, i], s.x2[row, i], s.who[row, i] = s.x1[row, i + 1], s.x2[row, i + 1], s.who[row, i + 1]
                 break
             k -= 1
@@ -148,8 +148,10 @@ def remove(s: Slabs, x1s: Floats, x2s: Floats, whos: Integers) -> None:
 
 @compiled
 def match(s: Slabs, lines: Floats, any_will_do: bool) -> Integers:
-    """How many points lie in each rectangle; 1 where one does if any will do. `lines`: float64[n, 5], messages."""
-    found = np.empty(len(lines), np.int64)
+    """Return how many points lie in each rectangle; with `any_will_do` 1 if one does. `lines`:
+    float64[n, 5], messages.
+    """
+    matches = np.empty(len(lines), np.int64)
     for m in range(len(lines)):
         inner_low, inner_high, outer_low, outer_high = lines[m, 1], lines[m, 2], lines[m, 3], lines[m, 4]
         total = 0
@@ -163,16 +165,16 @@ def match(s: Slabs, lines: Floats, any_will_do: bool) -> Integers:
             if inside and not any_will_do:
                 total += _first_x2(s, row, outer_high, -1) - i
                 continue
-            while i < s.held[row] and s.x2[row, i] < outer_high and not (any_will_do and total):
+            while i < s.counts[row] and s.x2[row, i] < outer_high and not (any_will_do and total):
                 total += inside or outer_low < s.x1[row, i] <= inner_low
                 i += 1
-        found[m] = total
-    return found
+        matches[m] = total
+    return matches
 
 
 @compiled
 def collect(s: Slabs, lines: Floats, total: int) -> Integers:
-    """Whose points lie in each rectangle, one rectangle after the other; `match` says how many."""
+    """Return whose points lie in each rectangle, one rectangle after the other; `match` says how many."""
     out, n = np.empty(total, np.int64), 0
     for m in range(len(lines)):
         inner_low, inner_high, outer_low, outer_high = lines[m, 1], lines[m, 2], lines[m, 3], lines[m, 4]
@@ -187,7 +189,7 @@ def collect(s: Slabs, lines: Floats, total: int) -> Integers:
                     out[n] = s.who[row, j]
                     n += 1
                 continue
-            while i < s.held[row] and s.x2[row, i] < outer_high:
+            while i < s.counts[row] and s.x2[row, i] < outer_high:
                 if outer_low < s.x1[row, i] <= inner_low:
                     out[n] = s.who[row, i]
                     n += 1

@@ -1,7 +1,7 @@
-"""Zones: the plane of subscriptions cut by alternating medians, so that each gateway or partition has its share (§6).
+"""Divides the plane of subscriptions into zones by alternating medians, one per gateway or partition (§6).
 
-A subscription is a point and lies in exactly one zone: a message that is copied to every zone that it meets still
-reaches each subscriber once.
+A subscription is a point and lies in exactly one zone: a message that is copied to every zone that it
+intersects still reaches each subscriber once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.kernels.compiled import compiled
-from tolerant.notifications.arguments import Floats, Integers, intervals
 from tolerant.notifications.message import Message, Messages, finite_ends
-from tolerant.notifications.packed import Notice
+from tolerant.notifications.notice import Notice
+from tolerant.notifications.range_arguments import Floats, Integers, intervals
 
 
 class _Tree(NamedTuple):
@@ -28,9 +28,9 @@ class _Tree(NamedTuple):
 
 
 class Zones:
-    """`count` zones with about as many of the given ranges in each; every range there may be is in one of them.
+    """`count` zones with about as many of the given ranges in each; every possible range is in one of them.
 
-    Zones that lie near each other have near numbers.
+    Neighbouring zones have close numbers.
 
     >>> zones = Zones([0, 1, 5, 6], [9, 2, 6, 7], count=2)
     >>> zones.of(0, 9), zones.of(1, 2), zones.of(5, 6)
@@ -47,11 +47,11 @@ class Zones:
         self._tree = _grown(_finite(low, high), self.count)
 
     def of(self, x1: float, x2: float) -> int:
-        """The zone of a subscription."""
+        """Return the zone of a subscription."""
         return int(self.of_many([x1], [x2])[0])
 
     def of_many(self, x1s: Any, x2s: Any) -> Integers:
-        """The zones of many subscriptions, int64[n]."""
+        """Return the zones of many subscriptions, int64[n]."""
         points = _finite(*intervals(x1s, x2s))
         at = np.zeros(points.shape[1], np.int64)
         if self.count == 1:
@@ -65,22 +65,22 @@ class Zones:
         return -1 - at
 
     def reached(self, message: Message | Notice) -> Integers:
-        """The zones that a message has to go to: none with an affected subscription is left out."""
+        """Return the zones that a message must be sent to: all that may contain an affected subscription."""
         if isinstance(message, Notice):
             message = Message(message.value, message.x, message.x, message.outer_low, message.outer_high)
         return _reached(self._tree, np.array([[0.0, *message[1:5]]]))[1]
 
     def reached_many(self, messages: Messages) -> tuple[Integers, Integers]:
-        """The zones of many messages: the index of the message and the zone, an entry for each pair."""
+        """Return the zones of many messages: the index of the message and the zone, one entry per pair."""
         return _reached(self._tree, messages.lines)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays, for `tolerant.kernels.snapshots.pack`."""
+        """Return the whole state as arrays, for `tolerant.kernels.snapshots.pack`."""
         return {**self._tree._asdict(), "count": np.array(self.count)}
 
     @classmethod
     def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The zones that `state` was taken of."""
+        """Return the zones whose `state` was taken."""
         zones = cls([], [], 1)
         zones.count = int(arrays["count"])
         zones._tree = _Tree(*(arrays[name].copy() for name in _Tree._fields))
@@ -114,8 +114,8 @@ def _grown(points: Floats, count: int) -> _Tree:
 
 
 def _cut(points: Floats, inside: Integers, axis: int, zones: int) -> tuple[int, float]:
-    """Where to cut: at the median, or the quantile that shares out an odd number of zones; across the other axis if
-    all points are the same along this one.
+    """Return the axis and value of a cut: the median, or the quantile that shares out an odd number of zones; across
+    the other axis if all points are the same along this one.
     """
     if not len(inside):
         return axis, 0.0
@@ -125,7 +125,7 @@ def _cut(points: Floats, inside: Integers, axis: int, zones: int) -> tuple[int, 
     middle = len(along) * (zones // 2) // zones
     cut = float(np.partition(along, middle)[middle])
     if cut == along.min() and (above := along[along > cut]).size:
-        cut = float(above.min())  # nobody would be below
+        cut = float(above.min())  # no point would be below
     return axis, cut
 
 

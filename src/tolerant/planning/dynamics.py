@@ -1,4 +1,4 @@
-"""How much items move, and how alike (`specs/3-planning.md` §2.3)."""
+"""Dynamics: how much items move, and how similarly (`docs/design/planning.md` §2.3)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tolerant.planning.arrays import Floats, Integers
+from tolerant.planning.planning_arrays import Floats, Integers
 from tolerant.traces import Trace
 
 METHODS = ("lines", "jumps")
-"""How `Dynamics.of(trace, seen=True)` makes up for the swings that a filter hid."""
+"""How `Dynamics.of(trace, seen=True)` corrects for the swings that a filter hid."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dynamics:
-    """sumdiff float64[items]: Σ|Δ| of each item; cosine float64[items, items]: likeness of their differences, not
-    centred. `ticks`: over how many differences, 0 where that is not known.
+    """sumdiff float64[items]: Σ|Δ| of each item; cosine float64[items, items]: cosine similarity of their differences,
+    not centred. `ticks`: number of differences, 0 where that is not known.
 
     >>> Dynamics.of(Trace(["x", "y"], [[0.0, 0.0], [1.0, -2.0], [3.0, -6.0]])).cosine[0, 1].round(6)
     np.float64(-1.0)
@@ -53,12 +53,12 @@ class Dynamics:
 
     @classmethod
     def of(cls, trace: Trace, *, seen: bool = False, method: str = "lines") -> Dynamics:
-        """The dynamics of a recorded trace.
+        """Return the dynamics of a recorded trace.
 
-        seen: the rows are copies as an aggregator holds them, which move only when they leave its filter. Then each
-        item's changes are joined by straight lines; that loses every swing inside the filter, so that two aggregators
-        with different bounds disagree about one item. method "jumps" makes the sumdiff √(2/π · ticks · Σ jump²)
-        instead, which is right for a walk whatever the bound.
+        seen: the rows are the copies of an aggregator, which move only when they leave its filter. Then each item's
+        changes are joined by straight lines; that loses every swing inside the filter, so that two aggregators with
+        different bounds disagree about one item. method "jumps" makes the sumdiff √(2/π · ticks · Σ jump²) instead,
+        which is right for a random walk whatever the bound.
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -66,14 +66,14 @@ class Dynamics:
             raise ValueError('method "jumps" is for copies seen at an aggregator: it needs seen=True')
         values = trace.filled()
         moves = differences(values)
-        found = moments(differences(_joined(values)) if seen else moves)
-        sumdiff = found.moved
+        sums = moments(differences(_joined(values)) if seen else moves)
+        sumdiff = sums.moved
         if method == "jumps":
             sumdiff = np.sqrt(2 / math.pi * len(moves) * (moves**2).sum(axis=0))
-        return cls(trace.items, sumdiff, cosine_of(found.products), len(moves))
+        return cls(trace.items, sumdiff, cosine_of(sums.products), len(moves))
 
     def at(self, items: Iterable[str]) -> Integers:
-        """The places of these items.
+        """Return the indices of these items.
 
         Raises:
             ValueError: one has no dynamics.
@@ -84,14 +84,14 @@ class Dynamics:
             raise ValueError(f"item {missing.args[0]!r} has no dynamics: it is not in the trace they are of") from None
 
     def uncorrelated(self) -> Dynamics:
-        """The same sumdiffs, every item taken to move by itself."""
+        """Return the same sumdiffs, with every item uncorrelated with the others."""
         return Dynamics(self.items, self.sumdiff, np.eye(len(self.items)), self.ticks)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over ticks: moved float64[items] of |Δ|, products float64[items, items] of ΔΔᵀ. They add up over parts of a
-    trace.
+    """Sums over ticks: moved float64[items] of |Δ|, products float64[items, items] of ΔΔᵀ. Those of parts of a trace
+    add up to those of the whole.
     """
 
     moved: Floats
@@ -99,20 +99,20 @@ class Moments:
 
 
 def differences(values: Floats) -> Floats:
-    """From each tick to the next, 0 where there is no earlier reading; values float64[ticks, items], NaN at most
-    before an item's first reading.
+    """Return the differences from each tick to the next, 0 where there is no earlier reading; values float64[ticks,
+    items], NaN at most before an item's first reading.
     """
     moves = np.diff(values, axis=0)
     return np.nan_to_num(moves, copy=False, nan=0.0)
 
 
 def moments(moves: Floats) -> Moments:
-    """The sums of differences float64[ticks, items], which may be a part of a trace."""
+    """Return the sums of differences float64[ticks, items], which may be a part of a trace."""
     return Moments(np.abs(moves).sum(axis=0), moves.T @ moves)
 
 
 def cosine_of(products: Floats) -> Floats:
-    """Eq. (9) from ΣΔΔᵀ: 1 on the diagonal, 0 beside it for an item that never moved."""
+    """Return the cosines from ΣΔΔᵀ by equation 9: 1 on the diagonal, 0 beside it for an item that never moved."""
     length = np.sqrt(np.diag(products))
     scale = np.where(length > 0, length, 1.0)
     cosine = np.clip(products / scale[:, None] / scale[None, :], -1.0, 1.0)
@@ -122,7 +122,7 @@ def cosine_of(products: Floats) -> Floats:
 
 
 def _joined(values: Floats) -> Floats:
-    """Straight lines between the ticks at which an item changed; level after the last."""
+    """Join the ticks at which an item changed by straight lines; constant after the last."""
     ticks = np.arange(len(values), dtype=np.float64)
     joined = values.copy()
     for item in range(values.shape[1]):

@@ -17,13 +17,13 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tolerant.planning.network import Network
+from tolerant.planning.aggregator_network import Network
 
 _KEYS = ("items", "parent", "within")
 
 
 def parse_network(text: str, name: str = "network.toml") -> Network:
-    """The network that a file's text describes; `name` is what errors call the file.
+    """Return the network that a file's text describes; `name` is what errors call the file.
 
     >>> parse_network("[aggregators.D1]\\nitems = {S1 = 0.5}").bounds["D1"]["S1"]
     0.5
@@ -36,13 +36,13 @@ def parse_network(text: str, name: str = "network.toml") -> Network:
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name} is not TOML: {error}") from None
     _refuse_unknown(name, "the file", read, ("aggregators",))
-    found = read.get("aggregators")
-    if not isinstance(found, dict) or not found:
-        raise ValueError(f"{name} must have at least one table [aggregators.NAME], got {_shown(found)}")
-    bounds = {aggregator: _items(f"{name}, aggregator {aggregator!r}", table) for aggregator, table in found.items()}
+    tables = read.get("aggregators")
+    if not isinstance(tables, dict) or not tables:
+        raise ValueError(f"{name} must have at least one table [aggregators.NAME], got {_shown(tables)}")
+    bounds = {aggregator: _items(f"{name}, aggregator {aggregator!r}", table) for aggregator, table in tables.items()}
     parents = {
-        aggregator: _parent(f"{name}, aggregator {aggregator!r}", table, found)
-        for aggregator, table in found.items()
+        aggregator: _parent(f"{name}, aggregator {aggregator!r}", table, tables)
+        for aggregator, table in tables.items()
         if "parent" in table
     }
     try:
@@ -52,7 +52,7 @@ def parse_network(text: str, name: str = "network.toml") -> Network:
 
 
 def network_text(network: Network) -> str:
-    """The network as one line of JSON, the same for every file that says the same; `read_network` reads it.
+    """Return the network as one line of JSON, the same for equivalent files; `read_network` reads it.
 
     >>> network_text(Network({"D1": {"S1": 0.5}}))
     '{"bounds":{"D1":{"S1":0.5}},"parents":{}}'
@@ -62,10 +62,10 @@ def network_text(network: Network) -> str:
 
 
 def read_network(text: str) -> Network:
-    """The network that `network_text` wrote.
+    """Return the network that `network_text` wrote.
 
     Raises:
-        ValueError: the text is none of its.
+        ValueError: the text is not from `network_text`.
     """
     try:
         read = json.loads(text)

@@ -1,4 +1,4 @@
-"""The poller, live: told which queries there are and what pulls brought, it says what to ask for now."""
+"""The live poller: says which items to pull now, given the queries and the results of earlier pulls."""
 
 from __future__ import annotations
 
@@ -10,47 +10,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.polling.answers import PolledAnswer, values_of
-from tolerant.polling.arrays import Chains, Links, Records, Room, States, Window
-from tolerant.polling.calibration import draw
-from tolerant.polling.carry import carried, rescale
-from tolerant.polling.execution import advance
+from tolerant.polling.arrangement import Arrangement
+from tolerant.polling.carry_over import carry_over
+from tolerant.polling.choice.lanes import set_limits
+from tolerant.polling.choice.risk import count_unreachable, recompute_variances
+from tolerant.polling.choice.risk_calibration import draw_errors
 from tolerant.polling.feedback import end_window
-from tolerant.polling.lanes import Lanes, lanes_of, set_limits
-from tolerant.polling.learning import give_up, take
-from tolerant.polling.options import PATIENCE, PUSHES, Options
-from tolerant.polling.problem import (
-    coefficients,
-    fresh_items,
-    fresh_window,
-    queries_of,
-    referred,
-    room_for,
-    set_bounds,
-    start_feedback,
-)
-from tolerant.polling.risk import LEARNED, Rows, count_lost, refresh, rows_of
-from tolerant.polling.shares import shares
-from tolerant.polling.tick import ANY_OVER, RISK, close, decide, mark_due
-from tolerant.polling.together import Together, nothing_together
+from tolerant.polling.model.chain_execution import advance
+from tolerant.polling.model.pull_update import apply_pull, expire_unanswered
+from tolerant.polling.polled_answer import PolledAnswer, values_in_use
+from tolerant.polling.poller_snapshot import load_arrays, saved_arrays
+from tolerant.polling.polling_options import PUSHES, PollingOptions, takes_polling_options
+from tolerant.polling.query_arrays import coefficients
+from tolerant.polling.tick import decide, end_tick, mark_due
 from tolerant.polling.trust import assess
 from tolerant.queries import Aggregate
 
 _VERSION = 3
 LONGEST_WAIT = 16
-"""Ticks that an item which fails is waited for at most: what is over should not be waited for."""
+"""The most ticks from a failed pull to the next try: an outage that has ended should be noticed soon."""
 
 
 class Poller:
-    """Decides tick by tick which items to ask for, so that every query keeps its promise with the fewest pulls.
+    """Decides tick by tick which items to pull, so that every query keeps its promise with the fewest pulls.
 
-    The keywords are those of `simulate`, and two more. stale_after: ticks after which a value is too old to answer
-    with, whatever the model says of its item; default: a little more than `max_interval`. patience: ticks that an
-    answer may take before its item counts as one that cannot be had.
-
-    A tick is whatever the caller counts; `due` is called with growing ticks, and
-    every item that it names is either `pulled`, `unchanged` or `failed` before the next call (one that is none of the
-    three counts as not asked for). `due(0)`, `due(1)`, … with every item pulled is what `simulate` does, pull for pull.
+    The keywords are the fields of `PollingOptions`. A tick is whatever the caller counts. Call `due` with growing
+    ticks, and report every item that it names as `pulled`, `unchanged` or `failed` before the next call; one that is
+    none of the three counts as not pulled. `due(0)`, `due(1)`, … with every item pulled decides as `simulate` does,
+    pull for pull.
 
     >>> poller = Poller([Aggregate.over("both", "sum", ["x", "y"], within=3, fidelity=0.95)], "risk")
     >>> poller.due(0)
@@ -61,59 +48,24 @@ class Poller:
     [('both', 27.0, 30.0, 33.0)]
     """
 
-    def __init__(
-        self,
-        queries: Iterable[Aggregate] = (),
-        chooser: str = "max",
-        *,
-        pull_ratio: float = 0.8,
-        max_interval: int = 60,
-        smoothing: float = 0.8,
-        window: int = 200,
-        states: int = 21,
-        safety: float | None = None,
-        intermediates: bool = False,
-        seed: int = 0,
-        gamma: float = 0.1,
-        learning_rate: float = 0.98,
-        estimate: str = "interpolated",
-        execution: str = "drawn",
-        forecast: bool = False,
-        correlated: bool = False,
-        calibrated: bool = False,
-        forgetting: float = 0.0,
-        costs: Mapping[str, float] | None = None,
-        servers: Mapping[str, str] | None = None,
-        request_cost: float = 0.0,
-        limit: int | None = None,
-        server_limits: Mapping[str, int] | None = None,
-        stale_after: int | None = None,
-        patience: int = PATIENCE,
-        cautious: bool = False,
-    ) -> None:
+    @takes_polling_options
+    def __init__(self, queries: Iterable[Aggregate] = (), chooser: str = "max", **keywords: Any) -> None:
         if chooser in PUSHES:
             raise ValueError(f"chooser {chooser!r} needs to know every value; a poller cannot run it")
-        options = Options(
-            chooser, pull_ratio, max_interval, smoothing, window, states, safety, intermediates, seed, gamma,
-            learning_rate, estimate, execution, forecast, correlated, calibrated, forgetting, costs, servers,
-            request_cost, limit, server_limits, stale_after, patience, cautious,
-        )  # fmt: skip
-        self._begin(options)
-        self._arrange(list(queries))
+        self._start(PollingOptions(chooser, **keywords), queries)
 
-    def _begin(self, options: Options) -> None:
+    def _start(self, options: PollingOptions, queries: Iterable[Aggregate], report: float = 0.0) -> None:
         self.options = options
         self._settings = options.settings(report=True)
         self._now: int | None = None
         self._origin = 0
-        self._report = 0.0
-        self._said: dict[str, float] = {}
+        self._report = report
+        self._listed: dict[str, float] = {}  # the value that `answers` listed last, by query
         self._hint = np.zeros(1, np.int64)
         self._means = np.full(2, np.nan)
-        self._index: dict[str, int] = {}
-        self._queries: dict[str, Aggregate] = {}
+        self._arranged = self._arrange(queries)
 
-    # -- what there is ---------------------------------------------------------------------------------------------
+    # -- what it knows -----------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> int | None:
@@ -122,96 +74,100 @@ class Poller:
 
     @property
     def queries(self) -> list[Aggregate]:
-        """The queries, in the order in which they are gone through."""
-        return list(self._queries.values())
+        """The queries, in the order in which they are processed."""
+        return list(self._arranged.queries.values())
 
     @property
     def items(self) -> list[str]:
         """The items that some query refers to."""
-        return list(self._index)
+        return list(self._arranged.index)
 
     def __contains__(self, item: str) -> bool:
         """Whether some query refers to the item."""
-        return item in self._index
+        return item in self._arranged.index
 
-    def held(self, item: str) -> tuple[float, int] | None:
-        """The value last pulled and its tick; None before the first pull."""
-        record = self._items[self._find(item)]
+    def last_pull(self, item: str) -> tuple[float, int] | None:
+        """Return the value pulled last and its tick; None before the first pull."""
+        record = self._record(item)
         return None if record["last"] < 0 else (float(record["value"]), int(record["last"]))
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
     def due(self, at: int) -> list[str]:
-        """The items to ask for at tick `at`. Ticks may be left out; the chains are then brought on by as many."""
+        """Return the items to pull at tick `at`. Ticks may be skipped; the chains are then advanced by as many."""
+        arranged = self._arranged
         if self._now is None:
             self._now = self._origin = int(at)
-            mark_due(self._rows, self._items, False, int(at))
+            mark_due(arranged.rows, arranged.items, False, int(at))
         elif at < self._now:
             raise ValueError(f"at must not go back, got {at} after {self._now}")
         elif at > self._now:
             self._finish(self._now, int(at))
             self._now = int(at)
-            advance(self._items, self._chains, self._now)
-            set_limits(self._lanes, self._table)
+            advance(arranged.items, arranged.chains, self._now)
+            set_limits(arranged.lanes, arranged.table)
             decide(
-                self._table, self._links, self._lanes, self._rows, self._items, self._together.correlation,
-                self._settings, self._servers, self._room, self._hint, self._now,
+                arranged.table, arranged.links, arranged.lanes, arranged.rows, arranged.items,
+                arranged.correlations.correlation, self._settings, arranged.servers, arranged.workspace, self._hint,
+                self._now,
             )  # fmt: skip
-        marked = self._items["marked"]
-        return [name for name, i in self._index.items() if marked[i]]
+        marked = arranged.items["marked"]
+        return [name for name, i in arranged.index.items() if marked[i]]
 
     def _finish(self, now: int, following: int) -> None:
         """End tick `now`, and the window that it is in if the next tick is beyond it."""
-        give_up(self._rows, self._items, now)
-        count_lost(self._rows, self._items, now)
+        arranged, size = self._arranged, self._settings.window
+        expire_unanswered(arranged.rows, arranged.items, now)
+        count_unreachable(arranged.rows, arranged.items, now)
         self._assess(now)
         if now <= self._origin:
             return
-        size = self._settings.window
-        if self._window.held.size:
-            shown = values_of(self._items, now)
+        if arranged.window.held.size:
+            used = values_in_use(arranged.items, now)
             for tick in range(now, min(following, now + size)):
-                self._window.held[:, (tick - 1) % size] = shown
-        close(self._rows, self._items, self._together, self._settings, now, following - now)
+                arranged.window.held[:, (tick - 1) % size] = used
+        end_tick(arranged.rows, arranged.items, arranged.correlations, self._settings, now, following - now)
         end = -(-now // size) * size
-        self._note(now, min(end + 1, following))
+        self._record_ticks(now, min(end + 1, following))
         if end < following:
             end_window(
-                self._table, self._links, self._rows, self._items, self._window, end, self._origin, self._settings,
-                self._means,
+                arranged.table, arranged.links, arranged.rows, arranged.items, arranged.window, end, self._origin,
+                self._settings, self._means,
             )  # fmt: skip
-            self._note(max(end + 1, following - size), following)
+            self._record_ticks(max(end + 1, following - size), following)
 
-    def _note(self, first: int, stop: int) -> None:
-        """Write down of these ticks, of one window, which queries could not be kept, and what items may have done."""
-        if first < stop and self._window.excused.size:
+    def _record_ticks(self, first: int, stop: int) -> None:
+        """Record for these ticks of one window which queries could not be kept, and what items may have done."""
+        arranged = self._arranged
+        if first < stop and arranged.window.excused.size:
             begin = (first - 1) % self._settings.window
-            self._window.excused[:, begin : begin + stop - first] = self._states[:, np.newaxis]
+            arranged.window.excused[:, begin : begin + stop - first] = arranged.states[:, np.newaxis]
         if self._settings.calibrated:
             for tick in range(first, stop):
-                draw(self._items, self._chains, self._window, tick)
+                draw_errors(arranged.items, arranged.chains, arranged.window, tick)
 
     def _assess(self, tick: int) -> None:
-        """Find out which queries can be kept at a tick, in `_states`."""
-        risks, options = np.empty(len(self._table)), self.options
+        """Assess which queries can be kept at a tick, in `states` of the arrangement."""
+        arranged, options = self._arranged, self.options
+        risks = np.empty(len(arranged.table))
         assess(
-            self._table, self._links, self._items, tick, options.oldest, options.patience, options.calibrated, risks,
-            self._states,
+            arranged.table, arranged.links, arranged.items, tick, options.oldest, options.patience, options.calibrated,
+            risks, arranged.states,
         )  # fmt: skip
 
     def pulled(self, item: str, value: float, at: int, updates: Sequence[float] | None = None) -> None:
-        """A pull brought the item's value at tick `at`; one older than what is held is dropped.
+        """Apply the result of a pull: the item's value at tick `at`. A value older than the last one is dropped.
 
         updates: with `intermediates`, the values of every tick since the last pull, this one included.
         """
-        i = self._find(item)
+        arranged, i = self._arranged, self._index_of(item)
         if not math.isfinite(value):
             raise ValueError(f"value of item {item!r} must be finite, got {value}")
         if self._now is None or at > self._now:
             raise ValueError(f"at must not be after the tick of the last due(), {self._now}, got {at}")
-        path = self._path(item, self._items[i], at, updates)
-        take(
-            self._rows, self._items, self._chains, self._window, self._together, self._settings,
+        path = self._path(item, arranged.items[i], at, updates)
+        apply_pull(
+            arranged.rows, arranged.items, arranged.chains, arranged.window, arranged.correlations, self._settings,
             i, float(value), int(at), self._now, path,
         )  # fmt: skip
 
@@ -223,129 +179,132 @@ class Poller:
             raise ValueError("updates need a poller with intermediates=True")
         if len(path) != at - record["last"] or not np.isfinite(path).all():
             raise ValueError(
-                f"updates of item {item!r} must be {at - record['last']} finite values, one a tick, got {len(path)}"
+                f"updates of item {item!r} must be {at - record['last']} finite values, one per tick, got {len(path)}"
             )
         return path
 
     def unchanged(self, item: str, at: int, fresh_until: int | None = None) -> None:
-        """The item was asked for and has not changed (HTTP's 304): a pull like any other, with the value held.
+        """Apply a pull whose result was "not changed" (HTTP's 304): like any other, with the value pulled last.
 
-        fresh_until: the first tick at which it may have changed again; it is not asked for before.
+        fresh_until: the first tick at which it may have changed again; it is not pulled before.
         """
-        held = self.held(item)
-        if held is None:
+        last = self.last_pull(item)
+        if last is None:
             raise ValueError(f"item {item!r} has no value yet that could be unchanged")
-        self.pulled(item, held[0], at)
+        self.pulled(item, last[0], at)
         if fresh_until is not None:
             self.block(item, fresh_until)
 
     def failed(self, item: str, at: int) -> int:
-        """A pull did not come: nothing is learned, the item's age goes on. The tick from which it is tried again.
+        """Apply a failed pull: nothing is learned, the value keeps aging. Returns the tick of the next try.
 
         Each failure in a row doubles the wait, up to 16 ticks or `max_interval`.
         """
-        record = self._items[self._find(item)]
+        record = self._record(item)
         wait = min(1 << min(int(record["failures"]), 30), LONGEST_WAIT, self.options.max_interval)
         record["failures"] += 1
         self.block(item, int(at) + wait)
         return int(at) + wait
 
-    def doubt(self, item: str) -> None:
-        """A pull of the item was lost: what is held may be long out of date, and nothing is claimed until the next."""
-        self._items[self._find(item)]["last"] = -1
+    def invalidate(self, item: str) -> None:
+        """Forget the item's value: the result of a pull was lost, so that nothing is claimed until the next one."""
+        self._record(item)["last"] = -1
 
     def block(self, item: str, until: int) -> None:
-        """Do not ask for the item before tick `until`."""
-        record = self._items[self._find(item)]
+        """Do not pull the item before tick `until`."""
+        record = self._record(item)
         record["blocked"] = max(int(record["blocked"]), int(until))
 
     def resume(self, items: Iterable[str]) -> None:
-        """Try these items again at once, however long they were to be waited for: their server answers again."""
+        """Unblock these items at once, however long they were to wait: their server answers again."""
+        arranged = self._arranged
         for item in items:
-            if item in self._index:
-                self._items[self._index[item]]["blocked"] = 0
+            if item in arranged.index:
+                arranged.items[arranged.index[item]]["blocked"] = 0
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
     def answers(self, at: int | None = None, report: float = 0.0) -> list[PolledAnswer]:
-        """The queries whose value has moved by more than `report`·within since they were last listed here.
+        """Return the queries whose value has moved by more than `report`·within since they were last listed here.
 
-        With `report` > 0 the poller itself works with (1 − report)·within from then on, so that what a client heard
+        With `report` > 0 the poller itself works with (1 − report)·within from then on, so that what a client received
         last is within the tolerance as often as promised.
         """
         if not 0 <= report < 1:
             raise ValueError(f"report must be in [0, 1), got {report}")
         if report != self._report:
             self._report = report
-            self._arrange(self.queries)
+            self._set_queries(self.queries)
         listed = []
         for answer in self.current(at):
-            before = self._said.get(answer.query)
-            within = self._queries[answer.query].within
+            before = self._listed.get(answer.query)
+            within = self._arranged.queries[answer.query].within
             if before is None or abs(answer.value - before) > report * within:
-                self._said[answer.query] = answer.value
+                self._listed[answer.query] = answer.value
                 listed.append(answer)
         return listed
 
     def current(self, at: int | None = None, only: Collection[str] | None = None) -> list[PolledAnswer]:
-        """What every query is thought to be now; one with an item that was never pulled is left out.
+        """Return the answer of every query; one with an item that was never pulled is left out.
 
         only: names of queries; default: all.
         """
         if self._now is None:
             return []
+        arranged = self._arranged
         now = self._now if at is None else max(int(at), self._now)
-        names = list(self._queries if only is None else only)
-        queries, places = [self._queries[name] for name in names], [self._places[name] for name in names]
-        return PolledAnswer.of(queries, self._table[places], self._links, self._items, now, self.options)
+        names = list(arranged.queries if only is None else only)
+        queries, places = [arranged.queries[name] for name in names], [arranged.places[name] for name in names]
+        return PolledAnswer.of(queries, arranged.table[places], arranged.links, arranged.items, now, self.options)
 
     def disturbed(self) -> frozenset[str]:
-        """The queries of which some item cannot be had, or is too old, by now."""
+        """Return the queries of which some item is unreachable or too old by now."""
         if self._now is None:
             return frozenset()
         self._assess(self._now)
-        states = self._states
-        return frozenset(name for name, place in self._places.items() if states[place]) if states.any() else frozenset()
+        states, places = self._arranged.states, self._arranged.places
+        return frozenset(name for name, place in places.items() if states[place]) if states.any() else frozenset()
 
     def overdue(self) -> frozenset[str]:
-        """The items that cannot be had, or whose values are too old to answer with, by now."""
-        now, items = self._now or 0, self._items
+        """Return the items that are unreachable, or whose values are too old to answer with, by now."""
+        now, items, index = self._now or 0, self._arranged.items, self._arranged.index
         away = (items["failures"] > 0) | (items["missing"] > 0) | (now - items["last"] > self.options.oldest)
         away &= items["last"] >= 0
-        return frozenset(name for name, i in self._index.items() if away[i]) if away.any() else frozenset()
+        return frozenset(name for name, i in index.items() if away[i]) if away.any() else frozenset()
 
     def figures(self) -> dict[str, NDArray[Any]]:
-        """What is known of each item, in the order of `items`: its value (NaN before the first pull), the tick of its
-        last pull (−1), how many there were, the variance of its change a tick, and failures in a row.
+        """Return what is known of each item, in the order of `items`: its value (NaN before the first pull), the tick
+        of its last pull (−1), the number of pulls, the variance of its change per tick, and failures in a row.
         """
-        found = {name: self._items[name].copy() for name in ("value", "last", "pulls", "variance", "failures")}
-        found["value"][found["last"] < 0] = np.nan
-        return found
+        items = self._arranged.items
+        columns = {name: items[name].copy() for name in ("value", "last", "pulls", "variance", "failures")}
+        columns["value"][columns["last"] < 0] = np.nan
+        return columns
 
-    # -- queries that come and go -----------------------------------------------------------------------------------
+    # -- changing the queries ----------------------------------------------------------------------------------------
 
-    def rearrange(self, queries: Iterable[Aggregate], servers: Mapping[str, str] | None = None) -> None:
-        """Have these queries and no others, at once; everything known of those that stay, and of their items, is kept.
+    def set_queries(self, queries: Iterable[Aggregate], servers: Mapping[str, str] | None = None) -> None:
+        """Have these queries and no others; everything known of those that stay, and of their items, is kept.
 
         servers: from items to servers; default: as they are.
         """
         if servers is not None:
             self.options = replace(self.options, servers=servers)
-        self._arrange(list(queries))
+        self._set_queries(queries)
 
     def add(self, query: Aggregate) -> None:
-        """Take on another query; items that are new are asked for at the next `due`."""
-        self._arrange([*self.queries, query])
+        """Add a query; items that are new are pulled at the next `due`."""
+        self._set_queries([*self.queries, query])
 
     def drop(self, name: str) -> None:
-        """Forget a query, and the items that only it referred to."""
+        """Remove a query, and the items that only it referred to."""
         self._require(name)
-        self._arrange([query for query in self.queries if query.name != name])
+        self._set_queries([query for query in self.queries if query.name != name])
 
     def alter(self, name: str, *, within: float | None = None, fidelity: float | None = None) -> None:
         """Give a query another tolerance or fidelity; what was learned of its items is kept."""
         self._require(name)
-        old = self._queries[name]
+        old = self._arranged.queries[name]
         new = Aggregate(
             name,
             old.fn,
@@ -353,155 +312,88 @@ class Poller:
             old.within if within is None else within,
             old.fidelity if fidelity is None else fidelity,
         )
-        self._arrange([new if query.name == name else query for query in self.queries])
+        self._set_queries([new if query.name == name else query for query in self.queries])
 
     def replace(self, query: Aggregate) -> None:
-        """Put a query in the place of the one of the same name, for instance products at newly held values.
+        """Replace the query of the same name, for instance by products at newly pulled values.
 
-        Weights that only change in size are changed in place; what was learned and the feedback are kept.
+        Weights that change only in size are changed in place; what was learned and the feedback are kept.
         """
         self._require(query.name)
-        old = self._queries[query.name]
+        old = self._arranged.queries[query.name]
         if (query.fn, query.within, query.fidelity) == (old.fn, old.within, old.fidelity) and (
             coefficients(query).keys() == coefficients(old).keys()
         ):
-            record = self._table[self._places[query.name]]
-            self._links.weights[record["start"] : record["stop"]] = list(coefficients(query).values())
-            self._queries[query.name] = query
-            self._weigh(record)
+            self._arranged.reweigh(query)
+            self._recompute_variances()
         else:
-            self._arrange([query if each.name == query.name else each for each in self.queries])
+            self._set_queries([query if each.name == query.name else each for each in self.queries])
 
-    def _look(self) -> None:
-        """Make anew where it is looked whether any query is over."""
-        chosen = self._table if self._settings.chooser in ANY_OVER else self._table[:0]
-        self._lanes = lanes_of(chosen, self._links, len(self._items))
+    def _arrange(self, queries: Iterable[Aggregate]) -> Arrangement:
+        return Arrangement.of(queries, self.options, self._settings, live=True, scale=1.0 - self._report)
 
-    def _weigh(self, record: Any) -> None:
-        """Make anew what follows from a query's weights: its items' shares and reach, its row's sums."""
-        span = slice(int(record["start"]), int(record["stop"]))
-        size = span.stop - span.start
-        within = np.array([record["within"]])
-        self._links.shares[span] = shares(self._links.weights[span], within, np.zeros(size, np.int64))
-        self._look()
-        before = self._items["spacing"].copy()
-        set_bounds(self._items, self._table, self._links, self.options.states)
-        rescale(self._items, self._chains, before, np.arange(len(self._items)))
-        # Rows keep a copy of the weights by item; one query's part of it is not worth finding.
-        table = self._rows.table
-        chosen = self._table if self._settings.chooser == RISK else self._table[:0]
-        self._rows = rows_of(chosen, self._links, len(self._items), self.options.first_doubt)
-        for field in LEARNED:
-            self._rows.table[field] = table[field]
-        if self._now is not None:
-            refresh(self._rows, self._items, self._now)
-
-    def _arrange(self, queries: list[Aggregate]) -> None:
-        """Make the arrays for these queries, with everything that is known carried over."""
-        index = referred(queries)
-        names = tuple(index)
-        options, settings = self.options, self._settings
-        table, links = queries_of(queries, index, 1.0 - self._report)
-        start_feedback(table, options.first_safety, options.gamma)
-        items, chains = fresh_items(
-            names, options.states, options.seed, propagate=options.execution == "expected", past=options.past
-        )
-        set_bounds(items, table, links, options.states)
-        items["cost"] = options.charges(names)
-        items["server"], servers = options.hosts(names)
-        items["missing"] = -options.patience
-        rows = rows_of(table if settings.chooser == RISK else table[:0], links, len(names), options.first_doubt)
-        window = fresh_window(
-            links, len(names), settings.window,
-            used=True, doubted=True, calibrated=settings.calibrated, excused=len(queries),
-        )  # fmt: skip
-        together = nothing_together(len(names), settings.max_interval, options.correlated)
-        if self._index or self._queries:
-            carried(
-                (self._index, list(self._queries.values()), self._table, self._rows, self._items, self._chains,
-                 self._window, self._together),
-                (index, queries, table, rows, items, chains, window, together),
-            )  # fmt: skip
-        self._index, self._queries = index, {query.name: query for query in queries}
-        self._places = {query.name: place for place, query in enumerate(queries)}
-        self._table, self._links, self._rows, self._items, self._chains = table, links, rows, items, chains
-        self._window, self._together, self._servers = window, together, servers
-        self._room, self._states = room_for(len(names)), np.zeros(len(queries), np.int8)
-        self._look()
-        self._said = {name: value for name, value in self._said.items() if name in self._queries}
+    def _set_queries(self, queries: Iterable[Aggregate]) -> None:
+        """Arrange these queries, with everything that is known carried over."""
+        arranged = self._arrange(queries)
+        if self._arranged.queries:
+            carry_over(self._arranged, arranged)
+        self._arranged = arranged
+        self._listed = {name: value for name, value in self._listed.items() if name in arranged.queries}
         self._hint[0] = 0
-        if self._now is not None:
-            refresh(rows, items, self._now)
+        self._recompute_variances()
 
-    def _find(self, item: str) -> int:
-        if item not in self._index:
+    def _recompute_variances(self) -> None:
+        if self._now is not None:
+            recompute_variances(self._arranged.rows, self._arranged.items, self._now)
+
+    def _index_of(self, item: str) -> int:
+        if item not in self._arranged.index:
             raise ValueError(f"item {item!r} is in no query")
-        return self._index[item]
+        return self._arranged.index[item]
+
+    def _record(self, item: str) -> Any:
+        return self._arranged.items[self._index_of(item)]
 
     def _require(self, name: str) -> None:
-        if name not in self._queries:
+        if name not in self._arranged.queries:
             raise ValueError(f"no query is called {name!r}")
 
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """Everything as arrays and plain values; `load` takes it back."""
-        arrays: dict[str, NDArray[Any]] = {"hint": self._hint}
-        records = {"item": self._items, "query": self._table, "row": self._rows.table}
-        for prefix, table in records.items():
-            arrays |= {f"{prefix}.{name}": np.ascontiguousarray(table[name]) for name in table.dtype.names or ()}
-        tuples: dict[str, Chains | Window | Together] = {
-            "chain": self._chains, "window": self._window, "together": self._together
-        }  # fmt: skip
-        for prefix, bundle in tuples.items():
-            arrays |= {f"{prefix}.{name}": array for name, array in bundle._asdict().items()}
+        """Return everything as arrays and plain values, for `load`."""
         queries = [[q.name, q.fn, dict(q.weights), q.within, q.fidelity] for q in self.queries]
-        values = [_VERSION, asdict(self.options), queries, self._now, self._origin, self._report, self._said]
-        return arrays, values
+        values = [_VERSION, asdict(self.options), queries, self._now, self._origin, self._report, self._listed]
+        return {"hint": self._hint, **saved_arrays(self._arranged)}, values
 
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
-        """Become what `state` said, bit for bit."""
+        """Become the poller whose `state` this is, bit for bit.
+
+        Raises:
+            ValueError: no poller can have had this state. This one must not be used any more.
+        """
         if values[0] != _VERSION:
             raise ValueError(f"a poller's state of version {_VERSION} was expected, got {values[0]}")
-        _, options, queries, now, origin, report, said = values
-        self._begin(Options(**options))
-        self._report = report
-        self._arrange([Aggregate(*query) for query in queries])
-        self._now, self._origin, self._said = now, origin, dict(said)
-        for prefix, table in {"item": self._items, "query": self._table, "row": self._rows.table}.items():
-            for name in table.dtype.names or ():
-                table[name] = arrays[f"{prefix}.{name}"]
-        bundles: dict[str, Chains | Window | Together] = {
-            "chain": self._chains, "window": self._window, "together": self._together
-        }  # fmt: skip
-        for prefix, bundle in bundles.items():
-            for name, array in bundle._asdict().items():
-                array[...] = arrays[f"{prefix}.{name}"]
+        _, options, queries, now, origin, report, listed = values
+        self._start(PollingOptions(**options), [Aggregate(*query) for query in queries], report)
+        self._now, self._origin, self._listed = now, origin, dict(listed)
+        tick = -1 if now is None else now
+        if type(origin) is not int or type(tick) is not int or not -1 <= tick < 2**62:
+            raise ValueError(f"now is {tick!r:.80}, the origin {origin!r:.80}: expected ticks")
+        load_arrays(self._arranged, arrays, tick)
         self._hint[:] = arrays["hint"]
 
     def save(self) -> bytes:
-        """The whole poller as bytes."""
+        """Return the whole poller as bytes."""
         from tolerant.kernels.snapshots import pack  # loads Arrow, which nothing else here needs
 
         return pack(*self.state())
 
     @classmethod
     def restore(cls, saved: bytes) -> Poller:
-        """The poller that `save` made the bytes from; it decides as that one would have."""
+        """Return the poller that `save` made the bytes from; it decides as that one would have."""
         from tolerant.kernels.snapshots import unpack
 
         poller = cls()
         poller.load(*unpack(saved))
         return poller
-
-    _places: dict[str, int]
-    _table: Records
-    _links: Links
-    _rows: Rows
-    _items: Records
-    _chains: Chains
-    _window: Window
-    _together: Together
-    _room: Room
-    _lanes: Lanes
-    _states: States

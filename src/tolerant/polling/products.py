@@ -1,4 +1,4 @@
-"""Queries over products of items, such as holdings times rates: handled as sums, to first order (§5.6)."""
+"""Queries over products of items, such as holdings times rates, linearised (`docs/design/polling.md` §5.6)."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Products:
 
     @property
     def items(self) -> list[str]:
-        """The items, in the order in which they are named."""
+        """The items, in the order in which the terms name them."""
         return list(dict.fromkeys(item for _, items in self.terms for item in items))
 
     def value(self, values: Mapping[str, float]) -> float:
-        """The query's value at these values of its items."""
+        """Return the query's value at these values of its items."""
         return math.fsum(coefficient * math.prod(values[i] for i in items) for coefficient, items in self.terms)
 
     def linear(self, values: Mapping[str, float]) -> Aggregate:
-        """The sum whose weights are the derivatives at `values`: its change is that of the products, to first order."""
+        """Return the sum whose weights are the derivatives at `values`: to first order it changes alike."""
         weights = dict.fromkeys(self.items, 0.0)
         for coefficient, items in self.terms:
             for place, item in enumerate(items):

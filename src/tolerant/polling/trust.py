@@ -1,38 +1,40 @@
-"""How far a query can be trusted while some of its items cannot be had.
+"""How far a query can be trusted while some of its items are unreachable.
 
-In the long run a query is off as often as it may be; at one moment more, at another less. That takes that items can be
-had when they are due. Of one that is lost (`risk.lost`) only its age is known: its variance has grown since its last
-pull, as its model says; and what its model cannot say, because it was never seen to happen, may happen too. So the
-risk of the query is that of this moment, the fidelity that it can claim falls with it, and once the risk is half as
-much again as the allowed one the promise can no longer be kept. Where an answer is only late, less is claimed too.
+In the long run a query exceeds its bound as often as it may, more at one moment and less at another; that needs items
+that can be pulled when they are due. Of an unreachable one (`risk.is_unreachable`) only the age is known: its variance
+has grown since its last pull, as its model says; and what the model cannot say, because it was never observed, may
+happen too. So the query's risk is that of this moment, the fidelity that it can claim falls with it, and once the risk
+is 1.5 times the allowed one the promise can no longer be kept. Where a reply is only late, less is claimed too.
 """
 
 from __future__ import annotations
 
 import math
 
-from tolerant.kernels.compiled import borrowing, compiled
-from tolerant.polling.arrays import Floats, Links, Record, Records, States
-from tolerant.polling.risk import lost, spread_after
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
+from tolerant.polling.choice.risk import is_unreachable, variance_after
+from tolerant.polling.poller_arrays import Floats, Links, Record, Records, States
 
 KEPT, LATE, DISTURBED, BROKEN = range(4)
-"""All items can be had; some is late, or cannot be had, and the answer claims less; the promise cannot be kept."""
+"""The states of a query: all items are reachable; some reply is late, or some item unreachable, and the answer claims
+less; the promise cannot be kept.
+"""
 MOST = 1.5
-"""How many times the allowed risk breaks the promise: where all items come, a query of many is near its risk always."""
+"""The multiple of the allowed risk that breaks the promise: even with all items, a query of many is always near 1."""
 KNOWN = 7
-"""Pulls of an item before its model is believed: of a quiet one that is after 47 ticks, or 63 where not calibrated."""
+"""Pulls of an item before its model is trusted: for a quiet one after 47 ticks, or 63 where not calibrated."""
 
 
 @compiled
 def unseen_risk(item: Record, tick: int) -> float:
-    """The probability that an item did since its last pull what it was never seen to do before (Laplace's rule)."""
+    """Return the probability that an item has done, since its last pull, what was never observed (Laplace's rule)."""
     age = tick - item.last
     return age / (age + item.last - item.first + 1.0)
 
 
-@borrowing
+@compiled_no_refcount
 def risk_now(query: Record, links: Links, items: Records, tick: int, doubtful: bool) -> float:
-    """The probability that the query is off at this tick. doubtful: its safety factor says how far to trust the model.
+    """Return the probability that the query exceeds its bound now. doubtful: its safety factor scales the model's risk.
 
     For a min or max: that any item has moved by more than the tolerance.
     """
@@ -40,13 +42,13 @@ def risk_now(query: Record, links: Links, items: Records, tick: int, doubtful: b
     half = query.bound * query.bound / 2.0
     for k in range(query.start, query.stop):
         item = items[links.items[k]]
-        spread = spread_after(item, tick - item.last)
-        if lost(item, tick):
+        variance_now = variance_after(item, tick - item.last)
+        if is_unreachable(item, tick):
             unseen = max(unseen, unseen_risk(item, tick))
         if query.kind == 0:
-            variance += links.weights[k] * links.weights[k] * spread
-        elif spread > 0.0:
-            kept *= 1.0 - math.erfc(math.sqrt(half / spread))
+            variance += links.weights[k] * links.weights[k] * variance_now
+        elif variance_now > 0.0:
+            kept *= 1.0 - math.erfc(math.sqrt(half / variance_now))
     if variance > 0.0:
         kept = 1.0 - math.erfc(math.sqrt(half / variance))
     doubt = max(1.0 / query.safety, 1.0) if doubtful else 1.0
@@ -58,10 +60,10 @@ def assess(
     queries: Records, links: Links, items: Records, tick: int, oldest: int, patience: int, doubtful: bool,
     risks: Floats, states: States,
 ) -> None:  # fmt: skip
-    """The state of each query at a tick, and its risk where it is disturbed or broken; else 0.
+    """Set the state of each query at a tick, and its risk where it is late, disturbed or broken; else 0.
 
-    oldest: age from which on a value breaks the promise. patience: see `Options`. Queries whose items all have a value
-    for the first time are marked as known since then.
+    oldest: age beyond which a value breaks the promise. patience: see `PollingOptions`. A query whose items all have a
+    value for the first time gets this tick as its `since`.
     """
     for q in range(len(queries)):
         query = queries[q]
@@ -69,7 +71,7 @@ def assess(
         for k in range(query.start, query.stop):
             item = items[links.items[k]]
             known = known and item.last >= 0
-            away = away or lost(item, tick)
+            away = away or is_unreachable(item, tick)
             late = late or item.missing > -patience
             broken = broken or tick - item.last > oldest
         risks[q], states[q] = 0.0, 0
@@ -84,9 +86,9 @@ def assess(
 
 
 def claim(asked: float, risk: float, state: int, delivered: float) -> float:
-    """The fidelity that an answer claims, in hundredths where it is less than what was asked for; in tenths if broken.
+    """Return the fidelity that an answer claims: in hundredths where it is less than asked for, in tenths if broken.
 
-    delivered: what is thought to have been kept so far; NaN where that is not known yet.
+    delivered: estimate of what was kept so far; NaN where there is none yet.
 
     >>> claim(0.95, 0.0, KEPT, 0.97), claim(0.95, 0.123, DISTURBED, 0.97), claim(0.95, 0.123, BROKEN, 0.97)
     (0.95, 0.87, 0.8)

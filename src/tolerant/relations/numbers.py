@@ -1,4 +1,4 @@
-"""Numbers for a table's rows: what an index of rows calls them, while each is there as it is."""
+"""Small numbers for the rows of a table, by which an index refers to them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.relations.changes import Changes
+from tolerant.relations.row_changes import Changes
 
 Integers = NDArray[np.int64]
 
 
 class RowNumbers:
-    """A small number for each row that there is. A row that is replaced has another number afterwards; a number is
-    free again once `settle` was called after its row has gone, so that both rows of a replacement can be spoken of.
+    """Assigns a small number to each row of a table.
 
-    The numbers are a function of the changes and of when `settle` was called.
+    A row that is replaced gets another number. A number is reused only after `settle` was called after the deletion of
+    its row, so that both rows of a replacement can be referred to until then. The numbers are a function of the changes
+    and of when `settle` was called.
 
     >>> numbers = RowNumbers()
-    >>> who, at = np.zeros(3, np.int32), np.array([1, 2, 2])
+    >>> source, at = np.zeros(3, np.int32), np.array([1, 2, 2])
     >>> keys = np.array(["a", "a", "a"], object)
-    >>> effects = Changes(np.array([True, False, True]), keys, at, who, ("shop",), np.arange(1, 4), {})
-    >>> numbers.take(effects).tolist(), numbers.of(keys[:1]).tolist(), numbers.keys(np.array([1])).tolist()
+    >>> effects = Changes(np.array([True, False, True]), keys, at, source, ("shop",), np.arange(1, 4), {})
+    >>> numbers.apply(effects).tolist(), numbers.of(keys[:1]).tolist(), numbers.keys(np.array([1])).tolist()
     ([0, 0, 1], [1], ['a'])
     """
 
@@ -31,53 +32,53 @@ class RowNumbers:
         self._number: dict[str, int] = {}
         self._key: list[str] = []  # by number
         self._free: list[int] = []
-        self._going: list[int] = []
+        self._deleted: list[int] = []
 
     def __len__(self) -> int:
         return len(self._number)
 
-    def take(self, effects: Changes) -> Integers:
-        """The numbers of the rows that these changes are about, int64[n]: what `Relation.apply` gave, in order."""
-        found = np.empty(len(effects), np.int64)
+    def apply(self, effects: Changes) -> Integers:
+        """Apply effects that `Relation.apply` returned; the number of the row of each, int64[n]."""
+        numbers = np.empty(len(effects), np.int64)
         for index, (insert, key) in enumerate(zip(effects.insert.tolist(), effects.keys.tolist(), strict=True)):
             if insert:
-                found[index] = self._number[key] = self._new(key)
+                numbers[index] = self._number[key] = self._new(key)
             else:
-                found[index] = self._number.pop(key)
-                self._going.append(int(found[index]))
-        return found
+                numbers[index] = self._number.pop(key)
+                self._deleted.append(int(numbers[index]))
+        return numbers
 
     def settle(self) -> None:
-        """Nobody speaks of rows that have gone any more."""
-        for number in self._going:
+        """Free the numbers of deleted rows: no caller refers to them any more."""
+        for number in self._deleted:
             self._key[number] = ""
-        self._free += self._going
-        self._going = []
+        self._free += self._deleted
+        self._deleted = []
 
     def of(self, keys: NDArray[np.object_]) -> Integers:
-        """The numbers of the rows with these keys, which are there."""
+        """Return the numbers of the rows with these keys, which must exist."""
         return np.fromiter(map(self._number.__getitem__, keys.tolist()), np.int64, len(keys))
 
     def keys(self, numbers: Integers) -> NDArray[np.object_]:
-        """The keys of the rows with these numbers, which are there or have gone since `settle`."""
-        found = np.empty(len(numbers), object)
-        found[:] = [self._key[number] for number in numbers.tolist()]
-        return found
+        """Return the keys of the rows with these numbers, which exist or were deleted since `settle`."""
+        texts = np.empty(len(numbers), object)
+        texts[:] = [self._key[number] for number in numbers.tolist()]
+        return texts
 
     def state(self, keys: NDArray[np.object_]) -> dict[str, NDArray[Any]]:
-        """Everything as arrays, for rows in the order of these keys; all has been settled."""
+        """Return everything as arrays, for rows in the order of these keys; `settle` must have been called."""
         return {"numbers": self.of(keys), "free": np.array(self._free, np.int64)}
 
     @classmethod
     def load(cls, keys: NDArray[np.object_], arrays: Mapping[str, NDArray[Any]]) -> RowNumbers:
-        """What `state` was taken of."""
-        made, numbers = cls(), arrays["numbers"].tolist()
-        made._free = arrays["free"].tolist()
-        made._key = [""] * (len(numbers) + len(made._free))
-        made._number = dict(zip(keys.tolist(), numbers, strict=True))
-        for key, number in made._number.items():
-            made._key[number] = key
-        return made
+        """Restore the numbers from what `state` returned."""
+        restored, numbers = cls(), arrays["numbers"].tolist()
+        restored._free = arrays["free"].tolist()
+        restored._key = [""] * (len(numbers) + len(restored._free))
+        restored._number = dict(zip(keys.tolist(), numbers, strict=True))
+        for key, number in restored._number.items():
+            restored._key[number] = key
+        return restored
 
     def _new(self, key: str) -> int:
         if self._free:

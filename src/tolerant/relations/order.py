@@ -1,4 +1,4 @@
-"""Numbers of any column as integers in the same order, so that one compiled index serves all types exactly."""
+"""Maps the numbers of any column to integers of the same order, so that one compiled index serves all types exactly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 INTEGERS = ("INT", "BIGINT")
-"""The types whose columns hold integers."""
+"""The SQL types of integer columns."""
 
 _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _MAGNITUDE = np.int64(_MOST)
@@ -16,7 +16,7 @@ _TWO_63 = 2.0**63
 
 
 def ordered(values: NDArray[Any], type_name: str) -> NDArray[np.int64]:
-    """A column's values: a < b if and only if ordered(a) < ordered(b); both zeros are one.
+    """Return integers in the order of the values: a < b if and only if ordered(a) < ordered(b); −0.0 and 0.0 are equal.
 
     >>> x = ordered(np.array([-np.inf, -1.5, -0.0, 0.0, 2.0**-1074, 7.0, np.inf]), "DOUBLE")
     >>> (np.diff(x) > 0).tolist()
@@ -29,7 +29,7 @@ def ordered(values: NDArray[Any], type_name: str) -> NDArray[np.int64]:
 
 
 def unordered(places: NDArray[np.int64], type_name: str) -> NDArray[np.float64]:
-    """The values that `ordered` gave these places, as numbers for people: large integers are rounded.
+    """Return the values of which `ordered` made these integers, for display: large integers are rounded.
 
     >>> unordered(ordered(np.array([-np.inf, -1.5, 0.0, 7.0]), "DOUBLE"), "DOUBLE").tolist()
     [-inf, -1.5, 0.0, 7.0]
@@ -42,7 +42,8 @@ def unordered(places: NDArray[np.int64], type_name: str) -> NDArray[np.float64]:
 def ordered_ends(
     lows: NDArray[Any], highs: NDArray[Any], type_name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ends for a column of the type: x BETWEEN low AND high if and only if ordered(x) is between those given back.
+    """Return the ends of ranges over a column of the type: x BETWEEN low AND high if and only if ordered(x) is between
+    the returned ends.
 
     >>> ordered_ends(np.array([2.5, -np.inf]), np.array([7.5, np.inf]), "INT")[0].tolist()
     [3, -9223372036854775808]
@@ -50,11 +51,11 @@ def ordered_ends(
     if type_name not in INTEGERS:
         return ordered(lows, type_name), ordered(highs, type_name)
     low, high = _whole(np.ceil, lows), _whole(np.floor, highs)
-    # Beyond all integers: no float lies between the last one and 2^63, so the end itself cannot say it.
-    # An end that is an integer is never beyond them, though as a float the last one is.
+    # A range beyond all integers is empty. No float lies between the largest integer and 2^63, so the converted end
+    # alone cannot express it. An end that is an integer is never beyond, although the largest one is as a float.
     above = lows >= _TWO_63 if lows.dtype.kind == "f" else np.zeros(len(lows), np.bool_)
-    nothing = above | (highs < -_TWO_63)
-    return np.where(nothing, _MOST, low), np.where(nothing, _LEAST, high)
+    is_empty = above | (highs < -_TWO_63)
+    return np.where(is_empty, _MOST, low), np.where(is_empty, _LEAST, high)
 
 
 def _whole(rounding: Any, values: NDArray[Any]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.kernels.versions import COUNTER_BITS, epoch_of
-from tolerant.relations.changes import DTYPES, Changes, empty_columns
+from tolerant.relations.row_changes import DTYPES, Changes, empty_columns
 from tolerant.relations.texts import packed_texts, unpacked_texts
 from tolerant.streams import Column
 
@@ -19,23 +19,23 @@ _SMALLEST = 16
 
 
 class Relation:
-    """A table's rows, kept as one growing array a column, and what changes make of them.
+    """The rows of a table, one growing array per column; applies changes and returns their net effect.
 
-    Changes with one `at` that stand next to each other are one transaction: what counts is how the rows were before
-    it and how they are after it. An insert of a key that is there replaces the row. `apply` takes O(k log k) for k
-    changes whatever the number of rows; memory goes with the rows that there are, not with those that there were.
+    Consecutive changes with the same `at` are one transaction: only the rows before it and after it count. An insertion
+    of an existing key replaces the row. `apply` takes O(k log k) for k changes whatever the number of rows; memory
+    grows with the rows that exist, not with those that ever existed.
 
     >>> from tolerant.streams import Column
     >>> stock = Relation((Column("id", "INT"), Column("price", "DOUBLE")))
     >>> row = {"id": np.array([7]), "price": np.array([2.5])}
-    >>> who, keys = np.array([0], np.int32), np.array(["7"], object)
-    >>> effect = stock.apply(Changes(np.array([True]), keys, np.array([1000]), who, ("shop",), np.array([1]), row))
+    >>> source, keys = np.array([0], np.int32), np.array(["7"], object)
+    >>> effect = stock.apply(Changes(np.array([True]), keys, np.array([1000]), source, ("shop",), np.array([1]), row))
     >>> len(effect), effect.row(0), len(stock)
     (1, {'id': 7, 'price': 2.5}, 1)
 
     Attributes:
-        unknown: how many deletions named a row that was not there; they were ignored.
-        duplicates: how many changes had been applied before, by their source and sequence; they were ignored.
+        unknown: the number of deletions of a row that did not exist; they were ignored.
+        duplicates: the number of changes that had been applied before, by source and sequence; they were ignored.
     """
 
     def __init__(self, columns: tuple[Column, ...]) -> None:
@@ -46,9 +46,9 @@ class Relation:
         self._columns = empty_columns(columns, _SMALLEST)
         self._keys: NDArray[np.object_] = np.empty(_SMALLEST, object)
         self._slots: dict[str, int] = {}
-        # By source and epoch the newest sequence applied. Not by source alone: after a restart on a clock that went
-        # back, rows of the new epoch may apply before rows of the old one.
-        self._heard: dict[tuple[str, int], int] = {}
+        # The newest sequence applied, by source and epoch. Not by source alone: after a restart on a clock that was set
+        # back, rows of the new epoch may be applied before rows of the old one.
+        self._newest: dict[tuple[str, int], int] = {}
 
     def __len__(self) -> int:
         return self._size
@@ -57,26 +57,26 @@ class Relation:
         return key in self._slots
 
     def keys(self) -> NDArray[np.object_]:
-        """The key texts of all rows, in the order of `rows`."""
+        """Return the key texts of all rows, in the order of `rows`."""
         return self._keys[: self._size].copy()
 
     def rows(self) -> dict[str, NDArray[Any]]:
-        """All rows, an array a column; the order has no meaning, but the same changes give the same."""
+        """Return all rows, one array per column; the order is arbitrary, but the same changes give the same order."""
         return {name: column[: self._size].copy() for name, column in self._columns.items()}
 
     def of(self, keys: NDArray[np.object_]) -> dict[str, NDArray[Any]]:
-        """The rows with these keys, which are there: an array a column."""
+        """Return the rows with these keys, which must exist: one array per column."""
         slots = np.fromiter(map(self._slots.__getitem__, keys.tolist()), np.int64, len(keys))
         return {name: column[slots] for name, column in self._columns.items()}
 
     def apply(self, changes: Changes) -> Changes:
-        """Apply the changes in their order; what they changed in effect.
+        """Apply the changes in their order and return what they changed in effect.
 
-        A row that was replaced gives a deletion of the old one and an insertion of the new one, next to each other; a
-        transaction that leaves a row as it was gives nothing for it. What a source said in one epoch must come in the
-        order of its sequences, over all calls; within a call the order does not matter for that.
+        A replaced row gives a deletion of the old row followed by an insertion of the new one; a transaction that
+        leaves a row as it was gives nothing for it. The changes of a source in one epoch must be applied in the order
+        of their sequences over all calls; within a call their order does not matter for that.
         """
-        changes = changes.take(self.unheard(changes))
+        changes = changes.take(self.unapplied(changes))
         if not len(changes):
             return self._nothing(changes)
         slots, keys = self._find(changes.keys)
@@ -87,7 +87,7 @@ class Relation:
         return effects
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
+        """Return everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
         arrays: dict[str, NDArray[Any]] = {}
         texts = {_KEY: self._keys, **{f"column.{name}": column for name, column in self._columns.items()}}
         for name, array in texts.items():
@@ -95,14 +95,14 @@ class Relation:
                 arrays[name], arrays[f"{name}.lengths"] = packed_texts(array[: self._size])
             else:
                 arrays[name] = array[: self._size].copy()
-        heard = [[source, sequence] for (source, _), sequence in self._heard.items()]
-        return arrays, {"heard": heard, "unknown": self.unknown, "duplicates": self.duplicates}
+        newest = [[source, sequence] for (source, _), sequence in self._newest.items()]
+        return arrays, {"heard": newest, "unknown": self.unknown, "duplicates": self.duplicates}
 
     @classmethod
     def load(
         cls, columns: tuple[Column, ...], arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]
     ) -> Relation:
-        """The relation that `state` was taken of; it goes on exactly as that one."""
+        """Restore the relation from what `state` returned; it behaves as the original."""
         relation = cls(columns)
         relation._keys = unpacked_texts(arrays[_KEY], arrays[f"{_KEY}.lengths"])
         relation._size = len(relation._keys)
@@ -110,17 +110,18 @@ class Relation:
         for column in columns:
             name = f"column.{column.name}"
             is_text = DTYPES[column.type] is object
-            held = unpacked_texts(arrays[name], arrays[f"{name}.lengths"]) if is_text else arrays[name].copy()
-            relation._columns[column.name] = held
-        relation._heard = {(source, epoch_of(sequence)): sequence for source, sequence in values["heard"]}
+            restored = unpacked_texts(arrays[name], arrays[f"{name}.lengths"]) if is_text else arrays[name].copy()
+            relation._columns[column.name] = restored
+        relation._newest = {(source, epoch_of(sequence)): sequence for source, sequence in values["heard"]}
         relation.unknown, relation.duplicates = values["unknown"], values["duplicates"]
         return relation
 
-    def unheard(self, changes: Changes) -> NDArray[np.int64]:
-        """The indices of the changes that have not been applied before, nor stand twice among these; they have been
-        heard then.
+    def unapplied(self, changes: Changes) -> NDArray[np.int64]:
+        """Return the indices of the changes that were not applied before and are not duplicates within this batch.
+
+        They count as applied from then on.
         """
-        order = np.lexsort((changes.sequence, changes.source))  # stable: of equal ones the first stays the first
+        order = np.lexsort((changes.sequence, changes.source))  # stable: the first of equal changes stays first
         source, sequence = changes.source[order], changes.sequence[order]
         epoch = sequence >> COUNTER_BITS
         new = np.ones(len(order), np.bool_)
@@ -128,14 +129,14 @@ class Relation:
         begins = np.append(True, (source[1:] != source[:-1]) | (epoch[1:] != epoch[:-1]))
         cuts = [*np.flatnonzero(begins[: len(order)]).tolist(), len(order)]
         for start, end in pairwise(cuts):
-            who = changes.sources[source[start]], int(epoch[start])
-            new[start:end] &= sequence[start:end] > self._heard.get(who, 0)
-            self._heard[who] = max(self._heard.get(who, 0), int(sequence[end - 1]))
+            origin = changes.sources[source[start]], int(epoch[start])
+            new[start:end] &= sequence[start:end] > self._newest.get(origin, 0)
+            self._newest[origin] = max(self._newest.get(origin, 0), int(sequence[end - 1]))
         self.duplicates += len(changes) - int(np.count_nonzero(new))
         return np.sort(order[new])
 
     def _find(self, keys: NDArray[np.object_]) -> tuple[NDArray[np.int64], list[str]]:
-        """The slot of each key, and the keys that have none: they stand for the slots behind the last."""
+        """The slot of each key, and the keys without one: the slots behind the last are reserved for them, in order."""
         slots = np.fromiter(map(self._slots.get, keys.tolist(), repeat(-1)), np.int64, len(keys))
         lacking = np.flatnonzero(slots < 0)
         names = keys[lacking].tolist()
@@ -153,18 +154,20 @@ class Relation:
         gone, come = np.flatnonzero(steps.was & ~same), np.flatnonzero(steps.stays & ~same)
         which = np.concatenate([gone, come])
         order = np.argsort(np.concatenate([2 * steps.first_rows[gone], 2 * steps.first_rows[come] + 1]), kind="stable")
-        said = changes.take(steps.new_rows[which][order])
+        template = changes.take(steps.new_rows[which][order])
         columns = {name: np.concatenate([old[name][gone], new[name][come]])[order] for name in self._columns}
         insert = np.repeat([False, True], [len(gone), len(come)])[order]
-        return Changes(insert, said.keys, said.at, said.source, said.sources, said.sequence, columns)
+        return Changes(
+            insert, template.keys, template.at, template.source, template.sources, template.sequence, columns
+        )
 
     def _gather(self, name: str, changes: Changes, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Values of a column: of the relation's rows, and of the changes' as if they stood behind."""
-        held, inside = self._columns[name], rows < self._size
-        found = np.zeros(len(rows), held.dtype)
-        found[inside] = held[rows[inside]]
-        found[~inside] = changes.columns[name][rows[~inside] - self._size]
-        return found
+        """Values of a column at row numbers that count the relation's rows first, then those of the changes."""
+        column, inside = self._columns[name], rows < self._size
+        values = np.zeros(len(rows), column.dtype)
+        values[inside] = column[rows[inside]]
+        values[~inside] = changes.columns[name][rows[~inside] - self._size]
+        return values
 
     def _write(self, changes: Changes, steps: _Steps, new_keys: list[str]) -> None:
         known, there = steps.last_slots < self._size, steps.last_there
@@ -184,16 +187,16 @@ class Relation:
             column[slots] = changes.columns[name][rows]
 
     def _remove(self, slots: NDArray[np.int64]) -> None:
-        """Take these rows out; the last ones move into the gaps."""
+        """Remove the rows in these slots; the last rows move into the gaps."""
         for key in self._keys[slots].tolist():
             del self._slots[key]
         size = self._size - len(slots)
         staying = np.ones(len(slots), np.bool_)
         staying[slots[slots >= size] - size] = False
         movers, gaps = size + np.flatnonzero(staying), slots[slots < size]
-        for held in (self._keys, *self._columns.values()):
-            held[gaps] = held[movers]
-            held[size : self._size] = None if held.dtype == object else 0  # nothing is kept alive by an empty place
+        for column in (self._keys, *self._columns.values()):
+            column[gaps] = column[movers]
+            column[size : self._size] = None if column.dtype == object else 0  # an unused place keeps no object alive
         self._slots.update(zip(self._keys[gaps].tolist(), gaps.tolist(), strict=True))
         self._size = size
 
@@ -213,9 +216,9 @@ class Relation:
 
 
 class _Steps:
-    """What the changes do, key by key: one *step* is all that happens to one key in one transaction.
+    """The changes grouped into steps; one step is everything that happens to one key in one transaction.
 
-    Rows are numbered with the relation's first and the changes' behind them.
+    Rows are numbered: first those of the relation, then those of the changes.
     """
 
     def __init__(self, changes: Changes, slots: NDArray[np.int64], size: int) -> None:
@@ -225,10 +228,10 @@ class _Steps:
         first_of_key = np.append(True, slot[1:] != slot[:-1])
         starts = np.flatnonzero(first_of_key | np.append(True, transaction[1:] != transaction[:-1]))
         ends = np.append(starts[1:], len(slot)) - 1
-        there = np.append(False, insert[:-1])
-        there[first_of_key] = slot[first_of_key] < size
-        self.unknown = int(np.count_nonzero(~insert & ~there))
-        self.was, self.stays = there[starts], insert[ends]
+        existed = np.append(False, insert[:-1])
+        existed[first_of_key] = slot[first_of_key] < size
+        self.unknown = int(np.count_nonzero(~insert & ~existed))
+        self.was, self.stays = existed[starts], insert[ends]
         self.old_rows = np.where(first_of_key[starts], slot[starts], size + order[starts - 1])
         self.new_rows, self.first_rows = order[ends], order[starts]
         last = np.flatnonzero(np.append(slot[1:] != slot[:-1], True))

@@ -1,4 +1,4 @@
-"""Changes whose time has not come, and the order in which they apply when it has (`specs/0-pipeline.md` §3)."""
+"""Changes whose event time is after the watermark, and the order in which they apply (`docs/design/pipeline.md` §3)."""
 
 from __future__ import annotations
 
@@ -8,115 +8,117 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.relations.changes import DTYPES, Changes, empty_columns
+from tolerant.relations.row_changes import DTYPES, Changes, empty_columns
 from tolerant.relations.texts import packed_texts, unpacked_texts
 from tolerant.streams import Column
 
 
-class Waiting:
-    """Changes of a relation with these columns that wait for the horizon.
+class PendingChanges:
+    """Buffers changes of a relation until the watermark reaches them.
 
     Attributes:
-        horizon: everything up to it has been given out, microseconds; None before the first clock row.
+        watermark: all changes up to this event time were released, in microseconds; None before the first clock row.
     """
 
     def __init__(self, columns: tuple[Column, ...], lease: int) -> None:
         self._columns, self._lease = columns, lease
-        self.horizon: int | None = None
-        self._arrived: list[Changes] = []  # since the last clock row; there may be very many, after a downtime
+        self.watermark: int | None = None
+        self._arrived: list[Changes] = []  # since the last clock row; very many after a downtime
         self._waiting = no_changes(columns)
 
     def add(self, changes: Changes) -> Changes:
-        """Take changes that have just been read; those that are late come back, to be applied at the horizon."""
-        late = changes.at <= self.horizon if self.horizon is not None else np.zeros(len(changes), np.bool_)
+        """Buffer changes that were just read; returns the late ones, moved to the watermark, to be applied at once."""
+        late = changes.at <= self.watermark if self.watermark is not None else np.zeros(len(changes), np.bool_)
         if not late.all():
             self._arrived.append(changes.take(~late))
-        found = changes.take(late)
-        return moved(in_order(found), self.horizon) if self.horizon is not None else found
+        behind = changes.take(late)
+        return moved(in_order(behind), self.watermark) if self.watermark is not None else behind
 
     def judge(self, at: int) -> Changes:
-        """Those of the changes before this clock row that are too far ahead of it ever to be used; the others wait."""
+        """Return the buffered changes that are too far ahead of this clock row ever to be used; the others stay
+        pending.
+        """
         arrived = together([no_changes(self._columns), *self._arrived])
         self._arrived = []
         future = arrived.at > at + self._lease
         self._waiting = together([self._waiting, arrived.take(~future)])
         return arrived.take(future)
 
-    def release(self, horizon: int) -> Changes:
-        """The changes whose time has come, in order; a horizon never goes back."""
-        self.horizon = horizon if self.horizon is None else max(horizon, self.horizon)
+    def release(self, watermark: int) -> Changes:
+        """Advance the watermark, which never goes back, and return the changes that are due, in order."""
+        self.watermark = watermark if self.watermark is None else max(watermark, self.watermark)
         waiting, self._waiting = self._waiting, no_changes(self._columns)
         arrived, self._arrived = self._arrived, []
         due = []
-        for part in (waiting, *arrived):
-            ripe = part.at <= self.horizon
-            due.append(part.take(ripe))
-            if part is waiting:
-                self._waiting = part.take(~ripe)
-            elif not ripe.all():
-                self._arrived.append(part.take(~ripe))  # whether it is too far ahead, its next clock row says
+        for batch in (waiting, *arrived):
+            is_due = batch.at <= self.watermark
+            due.append(batch.take(is_due))
+            if batch is waiting:
+                self._waiting = batch.take(~is_due)
+            elif not is_due.all():
+                self._arrived.append(batch.take(~is_due))  # the next clock row decides whether it is too far ahead
         return in_order(together(due))
 
     def everything(self) -> Changes:
-        """All that waits, also what no clock row has passed."""
+        """Return all pending changes, including those after the last clock row."""
         return together([self._waiting, *self._arrived])
 
     def drop(self, is_dropped: Callable[[Changes], NDArray[np.bool_]]) -> Changes:
-        """Let go of some of the changes that wait, and return them."""
+        """Remove some of the pending changes and return them."""
         everything = self.everything()
         dropped = everything.take(is_dropped(everything))
         self._waiting = self._waiting.take(~is_dropped(self._waiting))
-        self._arrived = [part.take(~is_dropped(part)) for part in self._arrived]
+        self._arrived = [batch.take(~is_dropped(batch)) for batch in self._arrived]
         return dropped
 
     def clear(self) -> None:
-        """Let go of everything that waits; time stays."""
+        """Drop all pending changes; the watermark stays."""
         self._arrived, self._waiting = [], no_changes(self._columns)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
+        """Return everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
         arrays: dict[str, NDArray[Any]] = {}
         arrived = together([no_changes(self._columns), *self._arrived])
         for name, changes in (("arrived", arrived), ("waiting", self._waiting)):
             arrays |= {f"{name}.{part}": array for part, array in _arrays(changes).items()}
-        return arrays, [self.horizon, list(arrived.sources), list(self._waiting.sources)]
+        return arrays, [self.watermark, list(arrived.sources), list(self._waiting.sources)]
 
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
-        """Become what `state` said."""
-        self.horizon, arrived, waiting = values
+        """Restore what `state` returned."""
+        self.watermark, arrived, waiting = values
         self._arrived = [_changes(self._columns, arrays, "arrived.", arrived)]
         self._waiting = _changes(self._columns, arrays, "waiting.", waiting)
 
 
 def no_changes(columns: tuple[Column, ...]) -> Changes:
-    """None at all."""
+    """Return an empty batch of changes."""
     none = np.zeros(0, np.int64)
     return Changes(
         none.astype(np.bool_), np.empty(0, object), none, none.astype(np.int32), (), none, empty_columns(columns)
     )
 
 
-def together(parts: Sequence[Changes]) -> Changes:
-    """Changes of one relation, one part after the other."""
-    parts = [part for part in parts if len(part)] or list(parts[:1])
-    if len(parts) == 1:
-        return parts[0]
-    names = tuple(dict.fromkeys(name for part in parts for name in part.sources))
+def together(batches: Sequence[Changes]) -> Changes:
+    """Concatenate changes of one relation."""
+    batches = [batch for batch in batches if len(batch)] or list(batches[:1])
+    if len(batches) == 1:
+        return batches[0]
+    names = tuple(dict.fromkeys(name for batch in batches for name in batch.sources))
     place = {name: index for index, name in enumerate(names)}
-    sources = [np.array([place[name] for name in part.sources], np.int32)[part.source] for part in parts]
+    sources = [np.array([place[name] for name in batch.sources], np.int32)[batch.source] for batch in batches]
     return Changes(
-        np.concatenate([part.insert for part in parts]),
-        np.concatenate([part.keys for part in parts]),
-        np.concatenate([part.at for part in parts]),
+        np.concatenate([batch.insert for batch in batches]),
+        np.concatenate([batch.keys for batch in batches]),
+        np.concatenate([batch.at for batch in batches]),
         np.concatenate(sources),
         names,
-        np.concatenate([part.sequence for part in parts]),
-        {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns},
+        np.concatenate([batch.sequence for batch in batches]),
+        {name: np.concatenate([batch.columns[name] for batch in batches]) for name in batches[0].columns},
     )
 
 
 def in_order(changes: Changes) -> Changes:
-    """Changes in the order (at, key, sequence) in which they apply."""
+    """Return the changes in the order (at, key, sequence) in which they apply."""
     if not len(changes):
         return changes
     _, rank = np.unique(changes.keys, return_inverse=True)
@@ -124,7 +126,7 @@ def in_order(changes: Changes) -> Changes:
 
 
 def moved(changes: Changes, at: int) -> Changes:
-    """The same changes, all of this time."""
+    """Return the same changes, all at this event time."""
     return Changes(
         changes.insert,
         changes.keys,
@@ -153,16 +155,16 @@ def _arrays(changes: Changes) -> dict[str, NDArray[Any]]:
 
 
 def _changes(columns: tuple[Column, ...], arrays: Mapping[str, NDArray[Any]], prefix: str, sources: Any) -> Changes:
-    def held(name: str, is_text: bool) -> NDArray[Any]:
+    def column_of(name: str, is_text: bool) -> NDArray[Any]:
         array = arrays[prefix + name]
         return unpacked_texts(array, arrays[f"{prefix}{name}.lengths"]) if is_text else array
 
     return Changes(
         arrays[prefix + "insert"],
-        held("key", True),
+        column_of("key", True),
         arrays[prefix + "at"],
         arrays[prefix + "source"],
         tuple(sources),
         arrays[prefix + "sequence"],
-        {column.name: held(f"column.{column.name}", DTYPES[column.type] is object) for column in columns},
+        {column.name: column_of(f"column.{column.name}", DTYPES[column.type] is object) for column in columns},
     )

@@ -1,40 +1,40 @@
-"""Retention: which rows are worth remembering when two endless streams are joined with room for n rows.
+"""Decides which rows to keep when two unbounded streams are joined with memory for n rows.
 
-`join` and `cache` count what a policy finds over recorded streams: by chance, by frequency, by expected benefit under a
-model of how the streams move (HEEB), or the best that was possible. Models are given, fitted (`fit`) or learned on the
-way. `Store` is the live form; `Keeper`, which the pipeline hosts, gives it rows with times and says what was missed.
-`Lookups` is the live form of `cache`, hosted where a stream is looked up in a table that does not fit.
+`join` and `cache` count the results of a policy on recorded streams: random, by frequency, by expected benefit under a
+model of how the streams move (HEEB), or the optimum. Models are given, fitted (`fit`) or learned from the rows. `Store`
+is the live form; `Keeper`, which the pipeline hosts, feeds it rows with times and estimates how many results were
+missed. `Lookups` is the live form of `cache`, hosted where a stream is looked up in a table that does not fit.
 """
 
 from tolerant.retention.benefit import dominated, dominates, ecb, heeb
-from tolerant.retention.cache import cache
 from tolerant.retention.fit import fit
-from tolerant.retention.join import Run, join
 from tolerant.retention.keeper import Keeper
-from tolerant.retention.lookups import Lookups
-from tolerant.retention.models import AR1, Known, Model, Scripted, Stationary, Trend, Walk
+from tolerant.retention.live_cache import Lookups
+from tolerant.retention.models import AR1, Known, Scripted, Stationary, StreamModel, Trend, Walk
 from tolerant.retention.noise import NormalNoise, UniformNoise
-from tolerant.retention.possible import Estimate, Possible
+from tolerant.retention.offline.cache_simulation import cache
+from tolerant.retention.offline.join_simulation import JoinRun, join
+from tolerant.retention.possible_results import Possible, ShareEstimate
 from tolerant.retention.store import Store
 from tolerant.retention.survival import Exponential, Fixed, Forever, Inverse
 
 __all__ = [
     "AR1",
-    "Estimate",
     "Exponential",
     "Fixed",
     "Forever",
     "Inverse",
+    "JoinRun",
     "Keeper",
     "Known",
     "Lookups",
-    "Model",
     "NormalNoise",
     "Possible",
-    "Run",
     "Scripted",
+    "ShareEstimate",
     "Stationary",
     "Store",
+    "StreamModel",
     "Trend",
     "UniformNoise",
     "Walk",

@@ -1,26 +1,26 @@
-"""Expected cumulative benefit and dominance (3.4.1, 3.4.2; `specs/6-retention.md` §2.6)."""
+"""Computes expected cumulative benefit and dominance ([DISS] 3.4.1, 3.4.2; `docs/design/retention.md` §2.6)."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tolerant.retention.arrays import Floats, Integers, whole_number, whole_numbers
-from tolerant.retention.models import AR1, Model
+from tolerant.retention.models import AR1, StreamModel
 from tolerant.retention.survival import Survival, weights_of
+from tolerant.retention.value_arrays import Floats, Integers, whole_number, whole_numbers
 
 
 def ecb(
-    model: Model,
+    model: StreamModel,
     values: ArrayLike,
     history: ArrayLike,
     steps: int,
     cached: bool = False,
     lives: ArrayLike | None = None,
 ) -> Floats:
-    """What keeping each value for 1…steps ticks brings in the mean, float64[values, steps].
+    """Return the expected benefit of keeping each value for 1…steps ticks, float64[values, steps].
 
-    `model` is that of the stream that the values are matched with, `history` what came of it up to now. cached: the
+    `model` describes the stream that the values are matched with, `history` its values up to now. cached: the
     probability of at least one reference, instead of the number of results. lives: ticks after which a row's window
     closes.
 
@@ -40,7 +40,7 @@ def ecb(
 
 
 def heeb(
-    model: Model,
+    model: StreamModel,
     values: ArrayLike,
     history: ArrayLike,
     survival: Survival,
@@ -48,17 +48,17 @@ def heeb(
     cached: bool = False,
     lives: ArrayLike | None = None,
 ) -> Floats:
-    """H of each value by its definition, the sum cut after `steps` ticks, float64[values] (§2.7).
+    """Return H of each value by its definition, the sum cut after `steps` ticks, float64[values] (§2.7).
 
-    Slow and plain: what the policies look up in tables is held against it.
+    Slow and plain: the tables of the policies are checked against it.
     """
     benefit = ecb(model, values, history, steps, cached, lives)
     gains = np.diff(benefit, axis=1, prepend=0.0)
     return gains @ weights_of(survival, steps)
 
 
-def first_chances(model: Model, values: Integers, history: Integers, steps: int) -> Floats:
-    """The probability that the first reference of each value is d ticks ahead, d = 1…steps.
+def first_chances(model: StreamModel, values: Integers, history: Integers, steps: int) -> Floats:
+    """Return the probability that the first reference of each value is d ticks ahead, d = 1…steps.
 
     Ticks of an AR(1) stream depend on each other: there the renewal equation u_d = Σ_k f_k·u°_{d−k} is solved, where
     u° are the chances of a return to the value from the value.
@@ -76,12 +76,12 @@ def first_chances(model: Model, values: Integers, history: Integers, steps: int)
 
 
 def dominates(benefit: Floats, other: Floats) -> bool:
-    """Whether the first is at least the second at every step."""
+    """Return whether the first is at least the second at every step."""
     return bool((benefit >= other).all())
 
 
 def dominated(ecbs: Floats, discard: int) -> Integers:
-    """The largest dominated subset of at most `discard` rows, as indices in order (Corollary 2).
+    """Return the largest dominated subset of at most `discard` rows, as indices in order (Corollary 2).
 
     Every row outside dominates every row inside. Discarding it is optimal if the streams are independent over time.
 

@@ -1,4 +1,4 @@
-"""Models from data: the best of AR(1), walk, trend and stationary, by one-step predictions (§5)."""
+"""Fits models to data: the best of AR(1), walk, trend and stationary, by one-step predictions (§5)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tolerant.retention.arrays import Floats, Integers, whole_numbers
-from tolerant.retention.cells import cells
-from tolerant.retention.models import AR1, Model, Stationary, Trend, Walk
+from tolerant.retention.models import AR1, Stationary, StreamModel, Trend, Walk
 from tolerant.retention.noise import NormalNoise, UniformNoise
+from tolerant.retention.rounded_normal import cells
+from tolerant.retention.value_arrays import Floats, Integers, whole_numbers
 
 _UNLIKELY = 1e-12
-"""A value that a model holds for impossible costs ln of this: one outlier is not the end of a model."""
+"""Probability assumed for a value that a model excludes, so that one outlier does not rule out the model."""
 
 _WIDEST, _STEEPEST = 2**16, 2**40
-"""No trend has more noise or rises faster a tick: tables of its noise would fill the memory; codes have no trend."""
+"""Largest noise and slope per tick of a trend: tables of its noise must fit the memory, and codes have no trend."""
 
 _SNAP = 3.0
 """A slope within this many standard errors of a whole number is that number."""
 
 
-def fit(values: ArrayLike) -> Model:
-    """The model that predicts each value from those before it best, by the Bayesian information criterion.
+def fit(values: ArrayLike) -> StreamModel:
+    """Return the model that predicts each value from those before it best, by the Bayesian information criterion.
 
     >>> fit([7, 8, 8, 7] * 10)
     Stationary(probabilities={7: 0.5, 8: 0.5})
@@ -32,7 +32,7 @@ def fit(values: ArrayLike) -> Model:
     if len(given) < 3:
         return frequencies(given)
     ticks = np.arange(len(given))
-    candidates: list[tuple[Model, int]] = [(frequencies(given), len(np.unique(given)) - 1)]
+    candidates: list[tuple[StreamModel, int]] = [(frequencies(given), len(np.unique(given)) - 1)]
     trend = fit_trend(ticks, given)
     if trend is not None:
         candidates.append((trend, 4))
@@ -47,8 +47,8 @@ def fit(values: ArrayLike) -> Model:
     return candidates[int(np.argmin(criteria))][0]
 
 
-def log_chances(model: Model, ticks: Integers, values: Integers) -> Floats:
-    """ln of the probability that the model gave each value but the first, the one before it being known."""
+def log_chances(model: StreamModel, ticks: Integers, values: Integers) -> Floats:
+    """Return ln of the probability that the model gave each value but the first, given the one before it."""
     if isinstance(model, AR1):
         before = values[:-1].astype(np.float64)
         if model.phi == 1.0:
@@ -67,19 +67,19 @@ def log_chances(model: Model, ticks: Integers, values: Integers) -> Floats:
 
 
 def frequencies(values: Integers) -> Stationary:
-    """Each value as likely as it was frequent."""
+    """Return the relative frequencies as a stationary model."""
     distinct, counts = np.unique(values, return_counts=True)
     return Stationary(dict(zip(distinct.tolist(), (counts / max(len(values), 1)).tolist(), strict=True)))
 
 
 def fit_walk(values: Integers) -> Walk:
-    """The mean step and its spread."""
+    """Return the mean step and its spread."""
     steps = np.diff(values).astype(np.float64)
     return Walk(float(steps.mean()), float(steps.std()))
 
 
 def fit_reverting(values: Integers) -> tuple[AR1, bool]:
-    """Least squares of each value on the one before; second: whether it cannot be told from a walk."""
+    """Fit each value to the one before by least squares; second: whether it is indistinguishable from a walk."""
     x, y = values[:-1].astype(np.float64), values[1:].astype(np.float64)
     centred = x - x.mean()
     spread = float(centred @ centred)
@@ -94,9 +94,9 @@ def fit_reverting(values: Integers) -> tuple[AR1, bool]:
 
 
 def fit_trend(ticks: Integers, values: Integers) -> Trend | None:
-    """A line by least squares; around it normal noise, or uniform if that explains it better.
+    """Return a line by least squares; around it normal noise, or uniform if that explains it better.
 
-    None: all one tick, or values so far apart that a line says nothing.
+    None: all rows of one tick, or values too far apart for a line.
     """
     t, x = ticks.astype(np.float64), values.astype(np.float64)
     centred = t - t.mean()

@@ -1,8 +1,8 @@
-"""How often values have come, older times counting less: for several lengths of memory at once.
+"""Keeps decayed frequencies of values, for several lengths of memory at once.
 
-Weights are kept in units that grow by e^(1/τ) a row instead of shrinking all of them: their order only changes where a
-value comes. A value's weight over the total is its probability; what has not come has a share ε of it together, which
-is learned as the rest is (how much of what came was better explained by "something else").
+Weights are stored in units that grow by e^(1/τ) per row instead of decaying all of them: their order only changes where
+a value occurs. A value's weight over the total is its probability; unseen values together have a share ε, which is
+learned too (how much of what occurred was better explained by "something else").
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import borrowing, compiled
+from tolerant.kernels.compiled import compiled, compiled_no_refcount
 from tolerant.kernels.random import mixed
-from tolerant.retention.arrays import Floats, Integers, i64
+from tolerant.retention.value_arrays import Floats, Integers, i64
 
 _SMALLEST = 64
 _LARGEST_UNIT = 1e100
 _FORGOTTEN = 1e-9
 
 
-class Frequencies:
+class DecayedFrequencies:
     """Weights of values for each of `memories` (rows; infinite: nothing is forgotten).
 
-    `limit`: about how many values are kept, those of most weight; half as many again may be there for a while.
+    `limit`: about how many values are kept, the heaviest; up to half as many more may be kept for a while.
 
-    >>> counts = Frequencies([np.inf])
+    >>> counts = DecayedFrequencies([np.inf])
     >>> counts.observe(np.array([7, 8, 7]))[0].tolist()
     [[1.0], [1.0], [2.0]]
     >>> counts.weights(np.array([7, 9]), 0).tolist()
@@ -41,14 +41,14 @@ class Frequencies:
         self._growth = np.exp(1.0 / self.memories)
         self._keys = np.zeros(_SMALLEST, np.int64)
         self._table = np.zeros((_SMALLEST, n))
-        # Unit, total weight and share of the unknown of each memory; then the number of values held.
+        # Unit, total weight and share of unseen values of each memory; then the number of values.
         self._units = np.concatenate([np.ones(n), np.zeros(n), np.full(n, 0.5), np.zeros(1)])
         self._reserved = 0
 
     def observe(
         self, values: Integers, asked: Integers | None = None, likelihood: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Take values in; the weights of each at its time, and of the value asked for at each time.
+        """Count values; return the weight of each at its time, and of the value `asked` for at each time.
 
         float64[values, memories]. likelihood: to it is added, value by value, ln of the probability that each memory
         gave beforehand, float64[memories].
@@ -64,27 +64,29 @@ class Frequencies:
         return touched, fresh
 
     def reserve(self, more: int) -> None:
-        """Make room for so many values and keep to the limit, now: the next so many change nothing in that, however
-        they are cut into calls.
+        """Make room for so many values and apply the limit now, so that the next so many rows do not, however they are
+        divided into calls.
         """
         self._reserved = 0
         self._make_room(more)
         self._reserved = more
 
     def weights(self, values: Integers, which: int) -> Floats:
-        """The weights of values now, in the present unit's terms (comparable with each other and with `observe`'s)."""
+        """Return the weights of values now, in the present unit (comparable with each other and with `observe`'s)."""
         return _weights(self._keys, self._table, np.ascontiguousarray(values, np.int64), which)
 
     def total(self, which: int) -> float:
-        """The sum of all weights, in the same terms."""
+        """Return the sum of all weights, in the same unit."""
         return float(self._units[len(self.memories) + which])
 
     def needs_scaling(self) -> bool:
-        """Whether units have grown so much that weights must be brought down: whoever keeps some asks again after."""
+        """Return whether units have grown so much that weights must be rescaled; weights kept by callers are then
+        outdated.
+        """
         return bool((self._units[: len(self.memories)] > _LARGEST_UNIT).any())
 
     def scale(self) -> None:
-        """Bring units back to 1; forget values of no weight."""
+        """Rescale units to 1; forget values without weight."""
         n = len(self.memories)
         units = self._units[:n].copy()
         self._table /= units
@@ -93,14 +95,14 @@ class Frequencies:
         self._rehash(len(self._keys))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything, as arrays."""
+        """Return the whole state as arrays."""
         limit = np.array([] if self.limit is None else [self.limit], np.int64)
         arrays = {"keys": self._keys, "table": self._table, "units": self._units, "memories": self.memories}
         return {**arrays, "limit": limit, "reserved": np.array([self._reserved])}
 
     @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Frequencies:
-        """What `state` was taken of."""
+    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> DecayedFrequencies:
+        """Restore `state`."""
         made = cls(arrays["memories"].tolist(), *arrays["limit"].tolist())
         made._reserved = int(arrays["reserved"][0])
         made._keys, made._table, made._units = (arrays[name].copy() for name in ("keys", "table", "units"))
@@ -110,15 +112,15 @@ class Frequencies:
         if more <= self._reserved:
             self._reserved -= more
             return
-        held = int(self._units[-1])
-        if 2 * (held + more) > len(self._keys) or (self.limit is not None and 2 * held > 3 * self.limit):
+        count = int(self._units[-1])
+        if 2 * (count + more) > len(self._keys) or (self.limit is not None and 2 * count > 3 * self.limit):
             self._rehash(more)
 
     def _rehash(self, more: int) -> None:
         n = len(self.memories)
         used = np.flatnonzero((self._table > _FORGOTTEN * self._units[:n]).any(axis=1))
         if self.limit is not None and len(used) > self.limit:
-            # Whatever the memory, the heavy ones stay; each memory by its own measure.
+            # The heaviest values of every memory stay.
             shares = (self._table[used] / np.maximum(self._units[n : 2 * n], 1e-300)).max(axis=1)
             used = used[np.sort(np.argsort(-shares, kind="stable")[: self.limit])]
         self._put(self._keys[used], self._table[used], more)
@@ -130,9 +132,9 @@ class Frequencies:
         _fill(self._keys, self._table, keys, table)
 
 
-@borrowing
+@compiled_no_refcount
 def _home(keys: Integers, table: Floats, value: int) -> int:
-    """Where a value stands, or would."""
+    """Return the slot of a value, or where it would be inserted."""
     mask = keys.size - 1
     place = i64(mixed(np.uint64(value))) & mask
     while keys[place] != value and _is_used(table, place):
@@ -140,7 +142,7 @@ def _home(keys: Integers, table: Floats, value: int) -> int:
     return place
 
 
-@borrowing
+@compiled_no_refcount
 def _is_used(table: Floats, place: int) -> bool:
     used = False
     for j in range(table.shape[1]):
@@ -148,7 +150,7 @@ def _is_used(table: Floats, place: int) -> bool:
     return used
 
 
-@borrowing
+@compiled_no_refcount
 def _fill(keys: Integers, table: Floats, new_keys: Integers, new_table: Floats) -> None:
     for k in range(new_keys.size):
         place = _home(keys, table, new_keys[k])
@@ -167,7 +169,7 @@ def _weights(keys: Integers, table: Floats, values: Integers, which: int) -> Flo
     return out
 
 
-@borrowing
+@compiled_no_refcount
 def _observe(
     keys: Integers, table: Floats, units: Floats, growth: Floats, values: Integers, asked: Integers, touched: Floats,
     fresh: Floats, likelihood: Floats,

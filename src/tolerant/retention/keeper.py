@@ -1,4 +1,4 @@
-"""Joins two tables that only grow, with room for some of their rows: moments in, pairs out, and what was missed."""
+"""Joins two append-only tables with memory for some of their rows: times in, pairs out, and an estimate of misses."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.retention.arrays import Integers, whole_numbers
-from tolerant.retention.possible import Estimate, Possible
+from tolerant.retention.possible_results import Possible, ShareEstimate
 from tolerant.retention.store import Store, named
+from tolerant.retention.value_arrays import Integers, whole_numbers
 
-_PARTS = 100  # a tick has at most this part of the rows that are kept
+_PARTS = 100  # a tick has at most this share of the rows kept
 
 
 class Keeper:
-    """A `Store` for rows with times. Rows of one moment are one tick; many rows of one moment are several, each of at
-    most a hundredth of what is kept, so that what is held besides never counts for much.
+    """A `Store` for rows with times. Rows of one time are one tick; many rows of one time are several ticks, each of at
+    most a hundredth of the rows kept, so that the rows of an open tick add little memory.
 
-    Rows are numbered as they come. What is kept is a function of the rows and their moments, however they are cut into
-    calls between moments.
+    Rows are numbered as they arrive. The rows kept are a function of the rows and their times, however they are divided
+    into calls between times.
 
     >>> keeper = Keeper(10)
     >>> held, new = keeper.take(np.array([1, 1, 2]), np.array([0, 0, 1]), np.array([7, 8, 7]))
-    >>> held.tolist(), new.tolist(), keeper.share(found=1).value
+    >>> held.tolist(), new.tolist(), keeper.share(results=1).value
     ([0], [2], 1.0)
 
     Attributes:
-        came: how many rows there have been; the next one's number.
+        came: how many rows have arrived; the next one's number.
     """
 
     def __init__(self, memory: int, seed: int = 0) -> None:
@@ -39,8 +39,8 @@ class Keeper:
         return len(self._store)
 
     def take(self, at: Integers, streams: Integers, values: Integers) -> tuple[Integers, Integers]:
-        """Rows come, in the order of `at`: of r (0) and of s (1), with these values. The pairs that join, as (number of
-        the row that was held, number of the new row), by the moments of the new ones.
+        """Add rows in the order of `at`: of r (0) and of s (1), with these values. Return the pairs that join, as
+        (number of the held row, number of the new row), in the order of the new ones.
         """
         wanted = whole_numbers("values", values)
         rows = self.came + np.arange(len(wanted))
@@ -59,24 +59,24 @@ class Keeper:
         return np.concatenate(held), np.concatenate(new)
 
     def held(self) -> Integers:
-        """The numbers of the rows that are kept, in order."""
+        """Return the numbers of the rows that are kept, in order."""
         return np.sort(self._store.held()["id"])
 
-    def share(self, found: int) -> Estimate:
-        """What part of the results that room for every row would have given `found` are: an estimate, exact while
-        nothing has been forgotten.
+    def share(self, results: int) -> ShareEstimate:
+        """Return the share of `results` in those that memory for every row would have given: an estimate, exact while
+        no row has been discarded.
         """
-        return Estimate(1.0, 0.0) if len(self) == self.came else self._possible.share(found)
+        return ShareEstimate(1.0, 0.0) if len(self) == self.came else self._possible.share(results)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
+        """Return the whole state as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
         arrays, values = self._store.state()
-        found = {f"store.{name}": array for name, array in arrays.items()}
-        return {**found, **self._possible.state()}, {"store": values, "came": self.came}
+        prefixed = {f"store.{name}": array for name, array in arrays.items()}
+        return {**prefixed, **self._possible.state()}, {"store": values, "came": self.came}
 
     @classmethod
     def load(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any], seed: int = 0) -> Keeper:
-        """What `state` was taken of; it goes on exactly as that one."""
+        """Restore `state`; the result continues exactly like the original."""
         made = cls(values["store"]["memory"], seed)
         made._store = Store.load(named(arrays, "store."), values["store"], seed=seed, same_tick=True)
         made._possible = Possible.load(arrays)
@@ -85,7 +85,7 @@ class Keeper:
 
 
 def _ticks(at: Integers, streams: Integers, most: int) -> Iterator[tuple[Integers, Integers]]:
-    """The rows of each tick, those of r and those of s: of one moment, at most so many of each."""
+    """Return the rows of each tick, of r and of s: of one time, at most so many of each."""
     ends = np.append(np.flatnonzero(np.diff(at)) + 1, len(at)).tolist()
     start = 0
     for end in ends:

@@ -1,7 +1,7 @@
-"""What a stream's model is, learned as its rows come (`specs/6-retention.md` §5).
+"""Learns a stream's model from its rows (`docs/design/retention.md` §5).
 
 Decayed frequencies with several lengths of memory, a trend, a walk and an AR(1) stream predict every row before it is
-seen; the one whose predictions were best of late is believed. A lead must be clear before the belief changes.
+seen; the one with the best recent predictions is chosen. The choice changes only for a clear lead.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.retention.arrays import Floats, Integers
 from tolerant.retention.fit import fit_reverting, fit_trend, fit_walk, log_chances
-from tolerant.retention.frequencies import Frequencies
-from tolerant.retention.models import AR1, Model, Stationary, Trend, Walk
+from tolerant.retention.frequencies import DecayedFrequencies
+from tolerant.retention.models import AR1, Stationary, StreamModel, Trend, Walk
 from tolerant.retention.noise import NormalNoise, UniformNoise
+from tolerant.retention.value_arrays import Floats, Integers
 
 PERIOD = 50
 """Ticks between two reviews."""
 
 MEMORIES = (1, 4, 16, 64)
-"""Lengths of memory of the frequencies, in rows that are kept."""
+"""Lengths of memory of the frequencies, as multiples of the rows kept."""
 
 _SHORTEST = 25
 _HISTORY = (400, 4000)  # rows that models are fitted to, at least and at most; in between four times the memory
@@ -34,42 +34,42 @@ _FAMILIES = 3
 
 
 class Learner:
-    """The model of one stream, as far as it is known. `choice` < 4: frequencies of that memory; else `model()`.
+    """The model of one stream, as learned so far. `choice` < 4: frequencies of that memory; else `model()`.
 
     `limit`: how many values frequencies are kept of.
     """
 
     def __init__(self, memory: int, limit: int | None = None) -> None:
-        self.frequencies = Frequencies([max(memory, _SHORTEST) * factor for factor in MEMORIES], limit)
+        self.frequencies = DecayedFrequencies([max(memory, _SHORTEST) * factor for factor in MEMORIES], limit)
         self.choice = 1
-        self._models: list[Model | None] = [None] * _FAMILIES
+        self._models: list[StreamModel | None] = [None] * _FAMILIES
         self._scores = np.concatenate([np.zeros(len(MEMORIES)), np.full(_FAMILIES, -np.inf)])
         self._history = min(max(_HISTORY[0], 4 * memory), _HISTORY[1])
         self._ticks, self._values = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        # What has come since the last review: predictions of many rows are judged at once.
+        # Rows since the last review: predictions of many rows are judged at once.
         self._came: list[tuple[Integers, Integers]] = []
         self._likelihood = np.zeros(len(MEMORIES))
         self._reviews = 0
 
     @property
-    def model(self) -> Model | None:
-        """The trend, walk or AR(1) stream that is believed in; None: frequencies."""
+    def model(self) -> StreamModel | None:
+        """Return the trend, walk or AR(1) stream that is chosen; None: frequencies."""
         return self._models[self.choice - len(MEMORIES)] if self.choice >= len(MEMORIES) else None
 
     @property
     def memory(self) -> int:
-        """Which memory of the frequencies is believed in, of those."""
+        """Return which memory of the frequencies is chosen."""
         return min(self.choice, len(MEMORIES) - 1)
 
     def observe(self, ticks: Integers, values: Integers, asked: Integers | None = None) -> tuple[Floats, Floats]:
-        """Take rows in, in order; see `Frequencies.observe`."""
+        """Count rows in order; see `DecayedFrequencies.observe`."""
         touched, fresh = self.frequencies.observe(values, asked, self._likelihood)
         if len(values):
             self._came.append((ticks, values))
         return touched, fresh
 
     def review(self) -> bool:
-        """Fit anew now and then, and choose; whether what is believed has changed."""
+        """Fit again when due, and choose; return whether the choice changed."""
         believed = (self.choice, self.model)
         self._settle()
         if self._reviews % _REFIT == 0 or self._models[0] is None:
@@ -81,7 +81,7 @@ class Learner:
         return (self.choice, self.model) != believed
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Everything, as arrays and plain values."""
+        """Return the whole state as arrays and plain values."""
         ticks, values = self._since()
         arrays = {"scores": self._scores, "ticks": self._ticks, "values": self._values, **self.frequencies.state()}
         arrays |= {"came.ticks": ticks, "came.values": values, "likelihood": self._likelihood.copy()}
@@ -92,9 +92,9 @@ class Learner:
 
     @classmethod
     def load(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> Learner:
-        """What `state` was taken of."""
+        """Restore `state`."""
         learner = cls(1)
-        learner.frequencies = Frequencies.load(arrays)
+        learner.frequencies = DecayedFrequencies.load(arrays)
         learner._scores, learner._ticks, learner._values = arrays["scores"], arrays["ticks"], arrays["values"]
         learner._likelihood = arrays["likelihood"].copy()
         if len(arrays["came.ticks"]):
@@ -105,13 +105,13 @@ class Learner:
         return learner
 
     def _since(self) -> tuple[Integers, Integers]:
-        """The rows that have come since the last review."""
+        """Return the rows since the last review."""
         none = np.zeros(0, np.int64)
         ticks, values = zip((none, none), *self._came, strict=True)
         return np.concatenate(ticks), np.concatenate(values)
 
     def _settle(self) -> None:
-        """Judge what has come since the last review."""
+        """Judge the predictions of the rows since the last review."""
         ticks, values = self._since()
         if not len(values):
             return
@@ -123,15 +123,15 @@ class Learner:
         self._came, self._likelihood = [], np.zeros(len(MEMORIES))
 
     def _judge(self, ticks: Integers, values: Integers) -> None:
-        """How well each fitted model foretold the new rows."""
+        """Add each fitted model's log-likelihood of the new rows."""
         ticks, values = np.append(self._ticks[-1:], ticks), np.append(self._values[-1:], values)
         for k, model in enumerate(self._models):
             if model is not None:
-                found = log_chances(model, ticks, values).sum()
-                self._scores[len(MEMORIES) + k] += found if len(self._ticks) else 0.0
+                likelihood = log_chances(model, ticks, values).sum()
+                self._scores[len(MEMORIES) + k] += likelihood if len(self._ticks) else 0.0
 
     def _fit(self) -> None:
-        """Fit each family to the recent rows; a new fit is taken if it is clearly better than the old one there."""
+        """Fit each family to the recent rows; a new fit replaces the old one if it is clearly better there."""
         n = len(self._values)
         if n < _FEWEST:
             return
@@ -140,18 +140,18 @@ class Learner:
         fits = [fit_trend(self._ticks, self._values), fit_walk(self._values), fit_reverting(self._values)[0]]
         for k, new in enumerate(fits):
             if new is None or (isinstance(new, Trend) and new.slope == 0.0):
-                continue  # frequencies know better what stands still
-            found = log_chances(new, self._ticks, self._values)
+                continue  # frequencies describe a stationary stream better
+            likelihoods = log_chances(new, self._ticks, self._values)
             old = self._models[k]
             if old is None:
                 self._models[k] = new
-                self._scores[len(MEMORIES) + k] = weights @ found - _LEAD
-            elif found.sum() > log_chances(old, self._ticks, self._values).sum() + _LEAD:
+                self._scores[len(MEMORIES) + k] = weights @ likelihoods - _LEAD
+            elif likelihoods.sum() > log_chances(old, self._ticks, self._values).sum() + _LEAD:
                 self._models[k] = new
 
 
-def described(model: Model | None) -> list[Any] | None:
-    """A model as plain values; of those that are learned."""
+def described(model: StreamModel | None) -> list[Any] | None:
+    """Return a learned model as plain values."""
     if isinstance(model, Trend):
         noise = model.noise
         if isinstance(noise, UniformNoise):
@@ -165,8 +165,8 @@ def described(model: Model | None) -> list[Any] | None:
     return None
 
 
-def restored(values: list[Any] | None) -> Model | None:
-    """The model that `described` was given."""
+def restored(values: list[Any] | None) -> StreamModel | None:
+    """Return the model whose `described` values these are."""
     if values is None:
         return None
     match values:
@@ -181,6 +181,6 @@ def restored(values: list[Any] | None) -> Model | None:
     raise ValueError(f"not a model: {values!r}")
 
 
-def believed(learner: Learner) -> Model:
-    """The model that is believed in; an empty stationary one stands for frequencies."""
+def believed(learner: Learner) -> StreamModel:
+    """Return the chosen model; an empty stationary one stands for frequencies."""
     return learner.model or Stationary({})

@@ -1,6 +1,6 @@
-"""What is known of how a stream moves: Pr{X_{t+d} = v | everything up to t} (`specs/6-retention.md` §2.3).
+"""Defines models of how a stream moves: Pr{X_{t+d} = v | everything up to t} (`docs/design/retention.md` §2.3).
 
-A row of one stream is worth what the *other* stream's model says of its value.
+The value of a row of one stream follows from the *other* stream's model.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tolerant.retention.arrays import Floats, Integers, finite, whole_numbers
-from tolerant.retention.cells import cells
 from tolerant.retention.noise import Noise
+from tolerant.retention.rounded_normal import cells
+from tolerant.retention.value_arrays import Floats, Integers, finite, whole_numbers
 
 _OVER = 1e-9
 
 
 @runtime_checkable
-class Model(Protocol):
-    """How likely each value is at the ticks to come."""
+class StreamModel(Protocol):
+    """Probabilities of values at future ticks."""
 
     def chances(self, values: Integers, at: int, last: int | None, steps: int) -> Floats:
-        """Pr{X_{at+d} = v}, d = 1…steps, float64[values, steps]; `last` is the value at tick `at`, if there is one."""
+        """Return Pr{X_{at+d} = v}, d = 1…steps, float64[values, steps]; `last` is the value at tick `at`, if there is
+        one.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The stream's values are known beforehand; beyond their end nothing comes.
+    """The stream's values are known in advance; beyond their end no row arrives.
 
     >>> Known([4, 5, 4]).chances(np.array([4]), 0, 4, 3).tolist()
     [[0.0, 1.0, 0.0]]
@@ -42,7 +44,7 @@ class Known:
         object.__setattr__(self, "values", whole_numbers("values", values))
 
     def chances(self, values: Integers, at: int, last: int | None, steps: int) -> Floats:
-        """1 where the value comes, float64[values, steps]."""
+        """Return 1 where the value occurs, float64[values, steps]."""
         out = np.zeros((len(values), steps))
         ahead = self.values[at + 1 : at + 1 + steps]
         out[:, : len(ahead)] = values[:, None] == ahead
@@ -51,9 +53,9 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class Stationary:
-    """Every tick is drawn anew from the same distribution: {value: probability}, or an array indexed by value.
+    """Every tick is an independent draw from the same distribution: {value: probability}, or an array indexed by value.
 
-    What is missing to a sum of 1 are values that join nothing.
+    The probability missing to 1 is that of values that join nothing.
     """
 
     probabilities: Mapping[int, float] | ArrayLike
@@ -66,17 +68,17 @@ class Stationary:
         object.__setattr__(self, "weights", weights)
 
     def chance(self, values: Integers) -> Floats:
-        """The probability of each value."""
+        """Return the probability of each value."""
         return looked_up(self.values, self.weights, values)
 
     def chances(self, values: Integers, at: int, last: int | None, steps: int) -> Floats:
-        """The same at every step, float64[values, steps]."""
+        """Return the same at every step, float64[values, steps]."""
         return np.repeat(self.chance(values)[:, None], steps, axis=1)
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A line that is known, and noise around it: X_t = ⌊slope·t + offset + ½⌋ + noise; t counts rows of the stream."""
+    """A known line plus noise: X_t = ⌊slope·t + offset + ½⌋ + noise; t counts rows of the stream."""
 
     slope: float
     offset: float
@@ -89,11 +91,11 @@ class Trend:
             raise ValueError(f"noise must be UniformNoise or NormalNoise, got {self.noise!r}")
 
     def centres(self, ticks: Integers) -> Integers:
-        """The line at these ticks, rounded."""
+        """Return the line at these ticks, rounded."""
         return np.floor(self.slope * ticks + self.offset + 0.5).astype(np.int64)
 
     def chances(self, values: Integers, at: int, last: int | None, steps: int) -> Floats:
-        """float64[values, steps]."""
+        """Return float64[values, steps]."""
         weights, bound = self.noise.weights(), self.noise.bound
         centres = self.centres(at + 1 + np.arange(steps))
         distances = values[:, None] - centres
@@ -117,7 +119,7 @@ class AR1:
             warnings.warn(f"phi = {self.phi} is beyond ±1: such a stream runs away", stacklevel=3)
 
     def moments(self, last: float, steps: int) -> tuple[Floats, Floats]:
-        """Mean and standard deviation 1…steps ticks ahead."""
+        """Return mean and standard deviation 1…steps ticks ahead."""
         ahead = np.arange(1, steps + 1, dtype=np.float64)
         power = self.phi**ahead
         if self.phi == 1.0:
@@ -128,9 +130,9 @@ class AR1:
         return mean, self.sigma * np.sqrt((1.0 - power**2) / (1.0 - self.phi**2))
 
     def chances(self, values: Integers, at: int, last: int | None, steps: int) -> Floats:
-        """float64[values, steps]."""
+        """Return float64[values, steps]."""
         if last is None:
-            raise ValueError("history must have at least one value: this model goes on from the last one")
+            raise ValueError("history must have at least one value: this model continues from the last one")
         mean, deviation = self.moments(0.0 if self.phi == 1.0 else float(last), steps)
         base = values - last if self.phi == 1.0 else values
         distances = base.astype(np.float64)[:, None] - mean
@@ -145,7 +147,7 @@ class Walk(AR1):
 
     @property
     def drift(self) -> float:
-        """The mean of a step."""
+        """Return the mean of a step."""
         return self.constant
 
     def __repr__(self) -> str:
@@ -154,7 +156,7 @@ class Walk(AR1):
 
 @dataclass(frozen=True, eq=False)
 class Scripted:
-    """A distribution for each tick, {value: probability}, ticks independent; beyond the list nothing comes."""
+    """A distribution for each tick, {value: probability}, ticks independent; beyond the list no row arrives."""
 
     ticks: Sequence[Mapping[int, float]]
     parts: tuple[tuple[Integers, Floats], ...] = field(init=False, repr=False)
@@ -164,7 +166,7 @@ class Scripted:
         object.__setattr__(self, "parts", parts)
 
     def chances(self, values: Integers, at: int, last: int | None, steps: int) -> Floats:
-        """float64[values, steps]."""
+        """Return float64[values, steps]."""
         out = np.zeros((len(values), steps))
         for d, part in enumerate(self.parts[at + 1 : at + 1 + steps]):
             out[:, d] = looked_up(*part, values)
@@ -172,7 +174,7 @@ class Scripted:
 
 
 def distribution(name: str, given: Mapping[int, float] | ArrayLike) -> tuple[Integers, Floats]:
-    """Values in order, and their probabilities.
+    """Return values in order, and their probabilities.
 
     Raises:
         ValueError: some are negative or not numbers, or they sum to more than 1.
@@ -194,7 +196,7 @@ def distribution(name: str, given: Mapping[int, float] | ArrayLike) -> tuple[Int
 
 
 def looked_up(values: Integers, weights: Floats, wanted: Integers) -> Floats:
-    """The weight of each wanted value; 0 for what is not among `values` (sorted)."""
+    """Return the weight of each wanted value; 0 for values that are not in `values` (sorted)."""
     if not values.size:
         return np.zeros(len(wanted))
     if values[-1] - values[0] == values.size - 1:

@@ -1,4 +1,4 @@
-"""What is added to a trend: whole numbers around 0, never farther away than `bound`."""
+"""Noise of a trend: integers around 0, at most `bound` away."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tolerant.retention.arrays import Floats, finite, whole_number
-from tolerant.retention.cells import cells
+from tolerant.retention.rounded_normal import cells
+from tolerant.retention.value_arrays import Floats, finite, whole_number
 
 
 @runtime_checkable
 class Noise(Protocol):
-    """`weights()` are the probabilities of −bound … bound; `life`: ticks that a drift of 1 takes through it."""
+    """`weights()` are the probabilities of −bound … bound; `life`: mean ticks in which a drift of 1
+    passes through it.
+    """
 
     @property
     def bound(self) -> int: ...  # noqa: D102
@@ -27,7 +29,7 @@ class Noise(Protocol):
 
 @dataclass(frozen=True)
 class UniformNoise:
-    """Every integer from −bound to bound is as likely.
+    """Every integer from −bound to bound is equally likely.
 
     >>> UniformNoise(2).pmf([-3, 0, 2]).tolist()
     [0.0, 0.2, 0.2]
@@ -39,22 +41,22 @@ class UniformNoise:
         object.__setattr__(self, "bound", whole_number("bound", self.bound, 0))
 
     def weights(self) -> Floats:
-        """The probabilities of −bound … bound."""
+        """Return the probabilities of −bound … bound."""
         return np.full(2 * self.bound + 1, 1.0 / (2 * self.bound + 1))
 
     def pmf(self, values: ArrayLike) -> Floats:
-        """The probability of each value."""
+        """Return the probability of each value."""
         return _looked_up(self.weights(), self.bound, values)
 
     @property
     def life(self) -> float:
-        """Ticks that a row is of use under a drift of 1 a tick, in the mean (seed 003, 3.5.3)."""
+        """Return the mean ticks in which a row is of use under a drift of 1 per tick ([DISS], 3.5.3)."""
         return float(self.bound)
 
 
 @dataclass(frozen=True)
 class NormalNoise:
-    """N(0, sigma²), rounded, cut off beyond ±bound and brought back to a sum of 1.
+    """N(0, sigma²), rounded, truncated to ±bound and normalised.
 
     >>> NormalNoise(1, 10).pmf([0, 1]).round(6).tolist()
     [0.382925, 0.24173]
@@ -68,18 +70,18 @@ class NormalNoise:
         object.__setattr__(self, "bound", whole_number("bound", self.bound, 0))
 
     def weights(self) -> Floats:
-        """The probabilities of −bound … bound."""
+        """Return the probabilities of −bound … bound."""
         distances = np.arange(-self.bound, self.bound + 1, dtype=np.float64)
         weights = cells(distances, np.full(distances.size, self.sigma))
         return weights / weights.sum()
 
     def pmf(self, values: ArrayLike) -> Floats:
-        """The probability of each value."""
+        """Return the probability of each value."""
         return _looked_up(self.weights(), self.bound, values)
 
     @property
     def life(self) -> float:
-        """Ticks that a row is of use under a drift of 1 a tick, in the mean (seed 003, 3.5.4)."""
+        """Return the mean ticks in which a row is of use under a drift of 1 per tick ([DISS], 3.5.4)."""
         return 2.0 * self.sigma
 
 

@@ -1,8 +1,8 @@
-"""Scores of rows in compiled code: ln H of a value, now (`specs/6-retention.md` §2.7).
+"""Computes scores of rows in compiled code: ln H of a value at a tick (`docs/design/retention.md` §2.7).
 
-Logarithms, so that a row far ahead of a trend, or one that a known stream asks for in a million ticks, is still worth
-more than one that nothing asks for. How each kind of scorer lays out its arrays stands beside the function that reads
-them; `scorers` makes them from models.
+Logarithms, so that a row far ahead of a trend, or one that a known stream needs in a million ticks, still scores higher
+than one that is never needed. The array layout of each kind of scorer is documented at the function that reads it;
+`scorer_tables` builds them from models.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.kernels.compiled import borrowing, compiled, inlined, inlined_borrowing
-from tolerant.retention.arrays import Floats, Integers, i64
-from tolerant.retention.cells import cell
+from tolerant.kernels.compiled import compiled, compiled_no_refcount, inlined, inlined_no_refcount
+from tolerant.retention.rounded_normal import cell
 from tolerant.retention.survival import EXPONENTIAL, FIXED, log_survival
+from tolerant.retention.value_arrays import Floats, Integers, i64
 
 KEYS, OFFSETS, LINE, SURFACE, REVERTING, EVENTS = range(6)
-"""KEYS: rows come with their scores, which stay. Others: functions of value, tick, the partner's last value."""
+"""KEYS: rows carry constant scores. Others: functions of value, tick, the partner's last value."""
 
 ENDLESS = i64(2**62)
 """The remaining life of a row without a window."""
 
 
 class Scorer(NamedTuple):
-    """What a kind of score needs; unused arrays are empty. A layer is one of several survival functions."""
+    """The arrays of a kind of score; unused ones are empty. A layer is one of several survival functions."""
 
     kind: int
     table: Floats
@@ -34,9 +34,9 @@ class Scorer(NamedTuple):
     listed: Integers
 
 
-@inlined_borrowing
+@inlined_no_refcount
 def score(scorer: Scorer, layer: int, value: int, life: int, tick: int, last: int) -> tuple[float, float]:
-    """ln H of a row, and what decides between equal ones. life: remaining ticks; last: the partner's newest value."""
+    """Return ln H of a row, and the tie-breaker. life: remaining ticks; last: the partner's newest value."""
     if scorer.kind == OFFSETS:
         return _offset_score(scorer, layer, value, life, tick, last), 0.0
     if scorer.kind == SURFACE:
@@ -51,13 +51,13 @@ def score(scorer: Scorer, layer: int, value: int, life: int, tick: int, last: in
 
 @inlined
 def centre_of(slope: float, offset: float, tick: int) -> int:
-    """The trend's line at a tick."""
+    """Return the trend's line at a tick."""
     return math.floor(slope * tick + offset + 0.5)
 
 
-@inlined_borrowing
+@inlined_no_refcount
 def dead_below(scorer: Scorer, tick: int) -> int:
-    """Values whose product with the trend's sign is below this are never met again; for scorers on a trend."""
+    """Return the bound below which a value times the trend's sign never matches again; for scorers on a trend."""
     slope, offset = scorer.numbers[0], scorer.numbers[1]
     sign = 1 if slope > 0 else -1
     return sign * centre_of(slope, offset, tick + 1) - scorer.whole[0]
@@ -65,16 +65,16 @@ def dead_below(scorer: Scorer, tick: int) -> int:
 
 @inlined
 def _difference(value: int, other: int) -> int:
-    """value − other, held within ±2^62."""
+    """Return value − other, clamped to ±2^62."""
     exact = float(value) - float(other)
     if abs(exact) >= 4.6e18:
         return ENDLESS if exact > 0 else -ENDLESS
     return value - other
 
 
-@inlined_borrowing
+@inlined_no_refcount
 def _offset_score(scorer: Scorer, layer: int, value: int, life: int, tick: int, last: int) -> float:
-    """A table over value − centre. The centre is a trend's line or the last value.
+    """Return the score from a table over value − centre. The centre is a trend's line or the last value.
 
     whole: bound, sign, follows the line?, low, length, step, period left and right, number of lives
     numbers: slope, offset, drop per period left and right; listed: the lives that the table has rows for
@@ -109,7 +109,7 @@ def _offset_score(scorer: Scorer, layer: int, value: int, life: int, tick: int, 
     return math.log(math.exp(below) * (1.0 - share) + math.exp(above) * share) - drop
 
 
-@inlined_borrowing
+@inlined_no_refcount
 def _interpolated(table: Floats, base: int, position: int, step: int) -> float:
     index = position // step
     rest = position - index * step
@@ -118,9 +118,9 @@ def _interpolated(table: Floats, base: int, position: int, step: int) -> float:
     return table[base + index] + (table[base + index + 1] - table[base + index]) * rest / step
 
 
-@borrowing
+@compiled_no_refcount
 def line_score(scorer: Scorer, layer: int, value: int, life: int, tick: int) -> float:
-    """A trend, summed directly over the ticks at which the value can come.
+    """Return the score under a trend, summed directly over the ticks at which the value is possible.
 
     table: probabilities of the noise; whole: bound, survival, cached?; numbers: slope, offset, survival's parameter
     """
@@ -152,7 +152,7 @@ def line_score(scorer: Scorer, layer: int, value: int, life: int, tick: int) -> 
 def reverting_sum(
     constant: float, phi: float, sigma: float, code: int, parameter: float, distance: float, last: float, life: int
 ) -> float:
-    """Σ Pr{X = last + distance, d ticks ahead}·L(d) for an AR(1) stream at `last`.
+    """Return Σ Pr{X = last + distance, d ticks ahead}·L(d) for an AR(1) stream at `last`.
 
     Once |phi|^d is below 1e−6 the terms differ by L only, and an exponential's tail is summed in closed form.
     """
@@ -179,9 +179,11 @@ def reverting_sum(
     return total
 
 
-@borrowing
+@compiled_no_refcount
 def _reverting_score(scorer: Scorer, layer: int, value: int, life: int, last: int) -> float:
-    """AR(1), summed directly; whole: survival, cached?; numbers: constant, phi, sigma, survival's parameter."""
+    """Return the score under an AR(1) model, summed directly; whole: survival, cached?; numbers: constant, phi, sigma,
+    survival's parameter.
+    """
     constant, phi, sigma = scorer.numbers[0], scorer.numbers[1], scorer.numbers[2]
     code, parameter = scorer.whole[0], scorer.numbers[3 + layer]
     here = float(value)
@@ -191,9 +193,9 @@ def _reverting_score(scorer: Scorer, layer: int, value: int, life: int, last: in
     return math.log(total) if total > 0.0 else -np.inf
 
 
-@borrowing
+@compiled_no_refcount
 def _place(ordered: Integers, low: int, high: int, value: int) -> int:
-    """The first place in [low, high) that holds at least `value`; `high` if none does."""
+    """Return the first place in [low, high) that holds at least `value`; `high` if none does."""
     while low < high:
         middle = (low + high) // 2
         if ordered[middle] < value:
@@ -203,9 +205,9 @@ def _place(ordered: Integers, low: int, high: int, value: int) -> int:
     return low
 
 
-@borrowing
+@compiled_no_refcount
 def _event_score(scorer: Scorer, layer: int, value: int, life: int, tick: int) -> tuple[float, float]:
-    """Ticks at which a value may come, with probabilities. Second: the logarithm of all but the first term.
+    """Return the score from listed ticks of a value and their probabilities; second: ln of all but the first term.
 
     whole: survival, cached?, number of values, number of ticks. listed: the values, in order; where the ticks of each
     begin; the ticks. table: the probabilities of those. numbers: parameter

@@ -1,4 +1,4 @@
-"""The live form: rows of two streams are offered as they come, joined with what is held, kept or dropped."""
+"""Joins two live streams: rows are offered as they arrive, joined with the held ones, and kept or discarded."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tolerant.kernels.random import key_of
-from tolerant.retention.arrays import Floats, Integers, whole_number, whole_numbers
-from tolerant.retention.batches import count_pairs, decide, move_both, pair_up, take_in
-from tolerant.retention.frequencies import Frequencies
-from tolerant.retention.groups import GROUPS, STREAM, Held
-from tolerant.retention.learned import Beliefs
+from tolerant.retention.frequencies import DecayedFrequencies
+from tolerant.retention.held_rows import GROUPS, STREAM, HeldRows
 from tolerant.retention.learner import PERIOD, Learner
-from tolerant.retention.models import Model, Stationary
+from tolerant.retention.models import Stationary, StreamModel
 from tolerant.retention.policies import check_models, check_policy, ranking
-from tolerant.retention.scorers import static_chances
-from tolerant.retention.shelf import Listed, Shelf
-from tolerant.retention.sides import Ranking
+from tolerant.retention.ranked_rows import RankedRows, RowList
+from tolerant.retention.ranking import Ranking
+from tolerant.retention.scorer_tables import static_chances
+from tolerant.retention.store_batches import advance_both, count_pairs, decide, insert_rows, pair_up
+from tolerant.retention.stream_beliefs import Beliefs
 from tolerant.retention.survival import Survival, check_survival, for_joining
+from tolerant.retention.value_arrays import Floats, Integers, whole_number, whole_numbers
 
 POLICIES = ("rand", "prob", "life", "heeb")
-"""What a store knows to keep by."""
+"""The policies of a store."""
 
 STREAMS = {"r": 0, "s": 1, 0: 0, 1: 1}
 
@@ -34,16 +34,16 @@ ROW = np.dtype([("stream", "i8"), ("id", "i8"), ("value", "i8"), ("arrival", "i8
 
 
 class Store:
-    """At most `memory` rows of two streams, those that promise most results.
+    """Holds at most `memory` rows of two streams, those with the most expected results.
 
-    Rows are offered tick by tick, any number of either stream; `tick` ends a tick. They are joined with rows that came
-    at ticks before, and with those that came earlier in the same tick if `same_tick` says so (such pairs need no
-    memory; `join` does not count them). What has to go is decided when a tick ends, or when `held` is asked: until
-    then the tick's rows are there besides.
+    Rows are offered tick by tick, any number of either stream; `tick` ends a tick. They are joined with rows of
+    earlier ticks, and with earlier rows of the same tick if `same_tick` is set (such pairs need no memory; `join` does
+    not count them). Rows are discarded when a tick ends, or when `held` is called: until then the tick's rows are held
+    in addition.
 
-    policy, models, survival, window, seed: as for `join`; a model gives the rows of its stream at each tick as a whole
-    (a stream with more rows a tick is met more often). Everything follows from what was offered: two stores that were
-    told the same hold the same, also if one was put away with `state` and taken out with `load` in between.
+    policy, models, survival, window, seed: as for `join`; a model describes the rows of its stream at each tick as a
+    whole (a stream with more rows per tick matches more often). Deterministic: two stores that were offered the same
+    hold the same, also across `state` and `load`.
 
     >>> store = Store(2, "prob")
     >>> store.offer("r", [1], [7]), store.tick()
@@ -60,7 +60,7 @@ class Store:
         self,
         memory: int,
         policy: str = "heeb",
-        models: tuple[Model, Model] | None = None,
+        models: tuple[StreamModel, StreamModel] | None = None,
         window: int | None = None,
         survival: Survival | None = None,
         seed: int = 0,
@@ -80,47 +80,47 @@ class Store:
         self._same_tick = same_tick
         self._offered: tuple[list[Integers], list[Integers]] = ([], [])
         self._totals, self._lasts, self._scales = np.zeros(2, np.int64), np.zeros(2, np.int64), np.ones(2)
-        limit = max(4 * self.memory, _FEWEST)  # values that frequencies are kept of: a live store must not grow
+        limit = max(4 * self.memory, _FEWEST)  # values with frequencies: a live store must not grow
         learns = policy == "heeb" and models is None
         self._beliefs = Beliefs(self.memory, survival, self.window, limit) if learns else None
-        self._counts = tuple(Frequencies([np.inf]) for _ in (0, 1)) if self._counting else None
-        self._shelf = Shelf(self._rankings(), 16, 16, self.window, ids=True)
+        self._counts = tuple(DecayedFrequencies([np.inf]) for _ in (0, 1)) if self._counting else None
+        self._ranked = RankedRows(self._rankings(), 16, 16, self.window, ids=True)
 
     def offer(self, stream: str | int, ids: ArrayLike, values: ArrayLike) -> tuple[Integers, Integers]:
-        """Rows of a stream ("r" or "s") come: the pairs that join, as (ids of held rows, ids of new rows)."""
+        """Add rows of a stream ("r" or "s"); return the pairs that join, as (ids of held rows, ids of new rows)."""
         k = _stream(stream)
         named, wanted = whole_numbers("ids", ids), whole_numbers("values", values)
         if len(named) != len(wanted):
             raise ValueError(f"ids and values must be as many, got {len(named)} and {len(wanted)}")
         born_before = self.now + int(self._same_tick)
-        pairs = count_pairs(self._shelf.held, 1 - k, wanted, born_before)
+        pairs = count_pairs(self._ranked.held, 1 - k, wanted, born_before)
         out = (np.empty(pairs, np.int64), np.empty(pairs, np.int64))
-        pair_up(self._shelf.held, 1 - k, wanted, named, born_before, *out)
+        pair_up(self._ranked.held, 1 - k, wanted, named, born_before, *out)
         if len(wanted):
             self._note(k, wanted)
             if self.window != 0:
-                self._shelf.make_room(k, len(wanted), self._keys, self.now)
-                keys = self._keys(k, wanted) if self._shelf.rankings[k].keyed else np.zeros(len(wanted))
-                take_in(self._shelf.held, k, wanted, keys, named, self.now, self._shelf.limit)
+                self._ranked.make_room(k, len(wanted), self._keys, self.now)
+                keys = self._keys(k, wanted) if self._ranked.rankings[k].keyed else np.zeros(len(wanted))
+                insert_rows(self._ranked.held, k, wanted, keys, named, self.now, self._ranked.limit)
         return out
 
     def tick(self) -> None:
-        """The present tick is over: discard what does not fit, go on to the next."""
+        """End the present tick: discard what does not fit, and start the next."""
         self._decide()
         if self._beliefs is not None:
             self._learn(self._beliefs)
         for k in (0, 1):
             self._offered[k].clear()
         self.now += 1
-        move_both(self._shelf.held, self._shelf.scorers, self.now, self._shelf.limit)
+        advance_both(self._ranked.held, self._ranked.scorers, self.now, self._ranked.limit)
 
     def held(self) -> NDArray[Any]:
-        """The rows held, by arrival: an array with the fields stream, id, value, arrival.
+        """Return the rows held, by arrival: an array with the fields stream, id, value, arrival.
 
-        Decides what has to go if rows have come in this tick; ask when all have.
+        Discards rows if some arrived in this tick; call it when all have.
         """
         self._decide_now()
-        listed = self._shelf.listed()
+        listed = self._ranked.listed()
         out = np.empty(len(listed.value), ROW)
         out["stream"], out["id"], out["value"], out["arrival"] = listed.stream, listed.id, listed.value, listed.arrival
         return out
@@ -132,20 +132,22 @@ class Store:
             self._decide()
 
     def __len__(self) -> int:
-        return len(self._shelf)
+        return len(self._ranked)
 
     @property
     def nbytes(self) -> int:
-        """What the held rows take, their ids included, payload and what is learned not."""
-        return self._shelf.nbytes
+        """Return the bytes of the held rows with their ids, without payload and learned state."""
+        return self._ranked.nbytes
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`; decides as `held` does."""
+        """Return the whole state as arrays and plain values, for `tolerant.kernels.snapshots.pack`; discards as `held`
+        does.
+        """
         self._decide_now()
-        listed = self._shelf.listed()
+        listed = self._ranked.listed()
         arrays: dict[str, NDArray[Any]] = dict(zip(("stream", "value", "arrival", "id"), listed, strict=True))
-        if self._policy == "rand":  # which row a random number means depends on where rows stand
-            arrays.update(zip(("small", "wide", "real"), self._shelf.held, strict=True))
+        if self._policy == "rand":  # which row a random number selects depends on the layout
+            arrays.update(zip(("small", "wide", "real"), self._ranked.held, strict=True))
         arrays.update(totals=self._totals, lasts=self._lasts, scales=self._scales)
         values: dict[str, Any] = {"memory": self.memory, "now": self.now}
         for k in (0, 1):
@@ -163,14 +165,14 @@ class Store:
         arrays: Mapping[str, NDArray[Any]],
         values: Mapping[str, Any],
         policy: str = "heeb",
-        models: tuple[Model, Model] | None = None,
+        models: tuple[StreamModel, StreamModel] | None = None,
         window: int | None = None,
         survival: Survival | None = None,
         seed: int = 0,
         *,
         same_tick: bool = False,
     ) -> Store:
-        """The store that `state` was taken of, told the same as when it was made; it goes on exactly as that one."""
+        """Restore `state` with the same constructor arguments; the store continues exactly like the original."""
         store = cls(values["memory"], policy, models, window, survival, seed, same_tick=same_tick)
         store.now = values["now"]
         store._totals, store._lasts, store._scales = (arrays[name].copy() for name in ("totals", "lasts", "scales"))
@@ -178,17 +180,17 @@ class Store:
             if len(arrays[f"offered.{k}"]):
                 store._offered[k].append(arrays[f"offered.{k}"])
         if store._counts is not None:
-            store._counts = tuple(Frequencies.load(named(arrays, f"counts.{k}.")) for k in (0, 1))
+            store._counts = tuple(DecayedFrequencies.load(named(arrays, f"counts.{k}.")) for k in (0, 1))
         if store._beliefs is not None:
             learners = [Learner.load(named(arrays, f"learner.{k}."), values[f"learner.{k}"]) for k in (0, 1)]
             store._beliefs.learners = (learners[0], learners[1])
         if policy == "rand":
-            store._shelf.held = Held(*(arrays[name].copy() for name in ("small", "wide", "real")))
+            store._ranked.held = HeldRows(*(arrays[name].copy() for name in ("small", "wide", "real")))
             return store
         rows = len(arrays["value"])
         slots = max((int((arrays["stream"] == k).sum()) for k in (0, 1)), default=0)
-        store._shelf = Shelf(store._rankings(), max(slots, 16), max(rows, 16), store.window, ids=True)
-        store._shelf.put(Listed(*(arrays[name] for name in Listed._fields)), store._keys, store.now)
+        store._ranked = RankedRows(store._rankings(), max(slots, 16), max(rows, 16), store.window, ids=True)
+        store._ranked.put(RowList(*(arrays[name] for name in RowList._fields)), store._keys, store.now)
         return store
 
     @property
@@ -207,18 +209,18 @@ class Store:
         r, s = (ranking(self._policy, self._models[1 - k], survival, self.window) for k in (0, 1))
         return r, s
 
-    def _rank_anew(self) -> None:
-        wide = self._shelf.held.wide
+    def _rank_again(self) -> None:
+        wide = self._ranked.held.wide
         slots = max(int(wide[STREAM * k + GROUPS]) for k in (0, 1))
-        self._shelf.house(self._rankings(), self._keys, self.now, slots + slots // 64 + 2, len(self._shelf) + 2)
+        self._ranked.rank(self._rankings(), self._keys, self.now, slots + slots // 64 + 2, len(self._ranked) + 2)
 
     def _keys(self, k: int, values: Integers) -> Floats:
-        """The scores of values as rows of stream k, where rows come with theirs."""
+        """Return the scores of values as rows of stream k, where rows carry scores."""
         if self._beliefs is not None:
             return self._beliefs.keys(k, values)
         partner = None if self._models is None else self._models[1 - k]
         if partner is not None and (isinstance(partner, Stationary) or self._policy == "heeb"):
-            return static_chances(partner, values) * self._shelf.rankings[k].factor
+            return static_chances(partner, values) * self._ranked.rankings[k].factor
         assert self._counts is not None
         return self._counts[1 - k].weights(values, 0)
 
@@ -234,11 +236,11 @@ class Store:
     def _learn(self, beliefs: Beliefs) -> None:
         if (self.now + 1) % PERIOD == 0:
             if beliefs.review():
-                self._rank_anew()
-            self._scales = beliefs.scales(self._shelf.rankings)
+                self._rank_again()
+            self._scales = beliefs.scales(self._ranked.rankings)
 
     def _decide_now(self) -> None:
-        # Before the first row of a tick nothing is to be decided, and rows whose windows close now may still join.
+        # Before the first row of a tick nothing is discarded, and rows whose windows close now may still join.
         if any(self._offered):
             self._decide()
 
@@ -247,15 +249,15 @@ class Store:
         keys = [self._keys(k, touched) if len(touched) else np.zeros(0) for k in (0, 1)]
         rates = self._scales * self._totals[::-1] / (self.now + 1.0)
         decide(
-            self._shelf.held, self._shelf.scorers, touched, keys[0], keys[1], rates, self.memory,
-            self._policy == "rand", self._key, self.now, (int(self._lasts[1]), int(self._lasts[0])), self._shelf.limit,
+            self._ranked.held, self._ranked.scorers, touched, keys[0], keys[1], rates, self.memory,
+            self._policy == "rand", self._key, self.now, (int(self._lasts[1]), int(self._lasts[0])), self._ranked.limit,
         )  # fmt: skip
 
     def _touched(self) -> Integers:
-        """Values whose scores this tick has changed."""
+        """Return values whose scores this tick has changed."""
         if self._counts is None and self._beliefs is None:
             return np.zeros(0, np.int64)
-        if not any(one.keyed for one in self._shelf.rankings):
+        if not any(each.keyed for each in self._ranked.rankings):
             return np.zeros(0, np.int64)
         return np.unique(np.concatenate([np.zeros(0, np.int64), *self._offered[0], *self._offered[1]]))
 
@@ -267,5 +269,5 @@ def _stream(stream: str | int) -> int:
 
 
 def named(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Copies of the arrays whose names begin so, under the rest of their names."""
+    """Return copies of the arrays whose names begin so, under the rest of their names."""
     return {name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,4 +1,6 @@
-"""How long a row is likely to be kept: L(d), the guess that it is still held d ticks from now (3.4.3)."""
+"""Models how long a row is kept: L(d), the assumed probability that it is still held d ticks from now
+([DISS] 3.4.3).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tolerant.kernels.compiled import compiled
-from tolerant.retention.arrays import Floats, finite, whole_number
-from tolerant.retention.models import AR1, Model, Trend
+from tolerant.retention.models import AR1, StreamModel, Trend
+from tolerant.retention.value_arrays import Floats, finite, whole_number
 
 EXPONENTIAL, FIXED, FOREVER, INVERSE = range(4)
 
@@ -51,7 +53,7 @@ Survival: TypeAlias = Exponential | Fixed | Forever | Inverse
 
 
 def coded(survival: Survival) -> tuple[int, float]:
-    """Kind and parameter, for compiled code."""
+    """Return kind and parameter, for compiled code."""
     match survival:
         case Exponential(alpha):
             return EXPONENTIAL, alpha
@@ -65,7 +67,7 @@ def coded(survival: Survival) -> tuple[int, float]:
 
 @compiled
 def log_survival(code: int, parameter: float, ahead: float) -> float:
-    """ln L(ahead); −∞ where L is 0."""
+    """Return ln L(ahead); −∞ where L is 0."""
     if code == EXPONENTIAL:
         return -ahead / parameter
     if code == FIXED:
@@ -76,7 +78,7 @@ def log_survival(code: int, parameter: float, ahead: float) -> float:
 
 
 def weights_of(survival: Survival, steps: int) -> Floats:
-    """L(1…steps)."""
+    """Return L(1…steps)."""
     ahead = np.arange(1.0, steps + 1)
     match survival:
         case Exponential(alpha):
@@ -90,7 +92,7 @@ def weights_of(survival: Survival, steps: int) -> Floats:
 
 
 def of_mean_life(life: float) -> Survival:
-    """The exponential survival whose mean life is `life` ticks; at 1 or less only the next tick counts.
+    """Return the exponential survival whose mean life is `life` ticks; at 1 or less only the next tick counts.
 
     >>> round(of_mean_life(2.0).alpha, 4)
     1.4427
@@ -101,28 +103,28 @@ def of_mean_life(life: float) -> Survival:
 
 
 def check_survival(survival: Any, joining: bool) -> Survival:
-    """The survival function as given.
+    """Return the survival function.
 
     Raises:
-        ValueError: it is none, or not for joining.
+        ValueError: it is not a survival function, or not one for joining.
     """
     if not isinstance(survival, (Exponential, Fixed, Forever, Inverse)):
         raise ValueError(f"survival must be Exponential, Fixed, Forever or Inverse, got {survival!r}")
     if joining and isinstance(survival, (Forever, Inverse)):
-        raise ValueError(f"survival {survival!r} is for caching only: a join may go on for ever; use Exponential")
+        raise ValueError(f"survival {survival!r} is for caching only: a join may run for ever; use Exponential")
     return survival
 
 
-def for_joining(models: tuple[Model, Model], memory: int) -> Survival:
-    """The default for a join: the seed's mean life for trends, capped at the memory (§5); else α = memory."""
+def for_joining(models: tuple[StreamModel, StreamModel], memory: int) -> Survival:
+    """Return the default for a join: [DISS]'s mean life for trends, capped at the memory (§5); else α = memory."""
     lives = [_trend_life(model) for model in models]
     if lives[0] is not None and lives[1] is not None:
         return of_mean_life(min((lives[0] + lives[1]) / 2.0, float(memory)))
     return Exponential(float(max(memory, 1)))
 
 
-def for_caching(model: Model, memory: int) -> Survival:
-    """The default for a cache: as for joining, and α = memory/4 for a stream that reverts to its mean (§5)."""
+def for_caching(model: StreamModel, memory: int) -> Survival:
+    """Return the default for a cache: as for joining, and α = memory/4 for a stream that reverts to its mean (§5)."""
     life = _trend_life(model)
     if life is not None:
         return of_mean_life(min(life, float(memory)))
@@ -130,7 +132,7 @@ def for_caching(model: Model, memory: int) -> Survival:
     return Exponential(max(memory, 1) / (4.0 if reverts else 1.0))
 
 
-def _trend_life(model: Model) -> float | None:
+def _trend_life(model: StreamModel) -> float | None:
     if isinstance(model, Trend) and model.slope != 0.0:
         return model.noise.life / abs(model.slope)
     return None

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tolerant.spark.hosting import Hosted, Output, Replayed
     from tolerant.spark.java import JavaNotFound
-    from tolerant.spark.pipeline import Pipeline, start
+    from tolerant.spark.pipeline import Pipeline, PipelineSpec, start
+    from tolerant.spark.pipeline_handle import PipelineHandle
     from tolerant.spark.runner import PipelineFailed, Runner
 
 _ELSEWHERE = {
@@ -19,13 +20,26 @@ _ELSEWHERE = {
     "JavaNotFound": "java",
     "Output": "hosting",
     "Pipeline": "pipeline",
+    "PipelineSpec": "pipeline",
+    "PipelineHandle": "pipeline_handle",
     "PipelineFailed": "runner",
     "Replayed": "hosting",
     "Runner": "runner",
     "start": "pipeline",
 }
 
-__all__ = ["Hosted", "JavaNotFound", "Output", "Pipeline", "PipelineFailed", "Replayed", "Runner", "start"]
+__all__ = [
+    "Hosted",
+    "JavaNotFound",
+    "Output",
+    "Pipeline",
+    "PipelineFailed",
+    "PipelineHandle",
+    "PipelineSpec",
+    "Replayed",
+    "Runner",
+    "start",
+]
 
 
 def __getattr__(name: str) -> Any:

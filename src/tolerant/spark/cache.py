@@ -16,8 +16,8 @@ _CORES: dict[tuple[str, int], tuple[bytes, Hosted]] = {}
 
 def take(pipeline: str, shard: int, stamp: bytes | None) -> Hosted | None:
     """The core of a shard, if it is here in the state of this stamp; it is no longer here afterwards."""
-    held = _CORES.pop((pipeline, shard), None)
-    return held[1] if held is not None and held[0] == stamp else None
+    entry = _CORES.pop((pipeline, shard), None)
+    return entry[1] if entry is not None and entry[0] == stamp else None
 
 
 def put(pipeline: str, shard: int, stamp: bytes, core: Hosted) -> None:

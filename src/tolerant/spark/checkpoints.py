@@ -7,13 +7,13 @@ import shutil
 import uuid
 from pathlib import Path
 
-from tolerant.sql import CreateStream, CreateTable, Pair, decode, encode
-from tolerant.sql.homes import Views
+from tolerant.sql import CreateStream, CreateTable, JoinInput, decode, encode
+from tolerant.sql.pipeline_ids import Views
 from tolerant.streams import Stream
 from tolerant.transport.files import create_private, make_private_folder
 
 
-def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair | Views, log: str) -> str:
+def checkpoint_id(folder: Path, relation: Stream | CreateTable | JoinInput | Views, log: str) -> str:
     """The id of a stream's, table's or pair's checkpoint folder: it tells two pipelines of one stream apart.
 
     A folder that is another stream's, one of the same name that was dropped, is emptied first; so is one that belongs
@@ -21,9 +21,9 @@ def checkpoint_id(folder: Path, relation: Stream | CreateTable | Pair | Views, l
     """
     file, definition = folder / "tolerant.json", _definition(relation)
     if file.exists():
-        held = json.loads(file.read_text())
-        if held.get("log") == log and _same(held["stream"], definition):
-            return str(held["checkpoint"])
+        stored = json.loads(file.read_text())
+        if stored.get("log") == log and _same(stored["stream"], definition):
+            return str(stored["checkpoint"])
         shutil.rmtree(folder)
     make_private_folder(folder)
     checkpoint = str(uuid.uuid4())
@@ -42,15 +42,15 @@ def checkpoint_in(folder: Path) -> str | None:
         return None
 
 
-def _definition(relation: Stream | CreateTable | Pair | Views) -> str:
-    if isinstance(relation, Pair | Views):
+def _definition(relation: Stream | CreateTable | JoinInput | Views) -> str:
+    if isinstance(relation, JoinInput | Views):
         return "\n".join(map(encode, relation.tables))
     return encode(CreateStream(relation) if isinstance(relation, Stream) else relation)
 
 
-def _same(held: str, definition: str) -> bool:
+def _same(stored: str, definition: str) -> bool:
     """Whether a definition that was kept, perhaps by a release that knew fewer options, says the same."""
     try:
-        return [decode(line) for line in held.splitlines()] == [decode(line) for line in definition.splitlines()]
+        return [decode(line) for line in stored.splitlines()] == [decode(line) for line in definition.splitlines()]
     except ValueError:
         return False

@@ -2,8 +2,8 @@
 
 A clock row moves time at once as long as it is not further ahead of the one before than `JUMP`, or a thousand periods.
 One that is waits for the next clock row, which after a downtime comes 100 ms later. If that stands near it, both count;
-if that goes on from where time was, the first was nobody's time, and becomes a dead letter. All of it is a function of
-the log.
+if that continues from where time was, the first was wrong and becomes a dead letter. One that is behind the one
+before counts as that one again. All of it is a function of the log.
 """
 
 from __future__ import annotations
@@ -50,8 +50,12 @@ class Clock:
         return [], [self._lonely(max(at, waiting))]
 
     def _go_by(self, times: list[int]) -> list[int]:
-        self.newest = max([*times, *([] if self.newest is None else [self.newest])])
-        return times
+        """Time never goes back: rows that are ahead of an old clock row only are not ahead of time."""
+        accepted = []
+        for at in times:
+            self.newest = at if self.newest is None else max(at, self.newest)
+            accepted.append(self.newest)
+        return accepted
 
     def _lonely(self, at: int) -> DeadRow:
         days = (at - (self.newest or 0)) // (24 * 3600 * SECOND)

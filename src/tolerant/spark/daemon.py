@@ -1,7 +1,7 @@
 """The process that starts Spark's Python workers (`spark.python.daemon.module`): PySpark's own, but quicker to start.
 
 Spark puts a zip file of PySpark in front of everything else on a worker's path. Python cannot keep compiled code in a
-zip, so each worker compiles PySpark anew, most of a second; a pipeline starts half a dozen on its way to the first
+zip, so each worker compiles PySpark again, most of a second; a pipeline starts half a dozen on its way to the first
 answer. The same PySpark is installed, compiled, in the environment that the workers run in: the zip is left out.
 
 Nothing but the standard library may be imported above the fork: NumPy and Arrow start threads.

@@ -30,9 +30,9 @@ def reason(error: object) -> str:
     """
     text = str(error).strip()
     if "Traceback (most recent call last)" in text:
-        said = [f"{kind}: {what}" for kind, what in _PYTHON.findall(text) if kind not in _WRAPPERS]
-        if said:
-            return said[-1][:_LONGEST]
+        errors = [f"{kind}: {what}" for kind, what in _PYTHON.findall(text) if kind not in _WRAPPERS]
+        if errors:
+            return errors[-1][:_LONGEST]
     caused = [f"{kind}: {what}" for kind, what in _JAVA.findall(text) if kind not in _WRAPPERS]
     if caused:
         return caused[-1][:_LONGEST]

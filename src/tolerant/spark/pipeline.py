@@ -1,4 +1,4 @@
-"""One pipeline: log → source → (splitter) → hosted shards → sink → log, as one streaming query."""
+"""Runs a pipeline as one streaming query: log → source → (splitter) → hosted shards → sink → log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from tolerant.spark.careful import Careful
+from tolerant.spark.entry_by_entry import Careful
 from tolerant.spark.hosting import Hosted
 from tolerant.spark.processor import OUTPUT, HostProcessor
 from tolerant.spark.sink import LogSink
 from tolerant.spark.source import BYTES, ENTRIES, LogSource
-from tolerant.spark.splitter import SPLIT_SCHEMA, Splitter, splitter
-from tolerant.streams import Stream
-from tolerant.transport import Fence, PipelineLog
+from tolerant.spark.splitter import SPLIT_SCHEMA, Splitter
+from tolerant.transport import Fence, Fenced, PipelineLog
 
 AVAILABLE_NOW = "available now"
 """The trigger that takes what the log holds at the start, and ends."""
@@ -37,8 +36,35 @@ _FEW_ROWS = {
 
 
 @dataclass(frozen=True)
+class PipelineSpec:
+    """What a pipeline does.
+
+    name: its id (`sql.pipeline_ids`); entries in its quarantine topic are skipped.
+    topics: what it reads.
+    factory: makes the shard with a number.
+    partitioning: how rows are split between shards; None: there is one shard.
+    trigger: how often a batch begins ("200 milliseconds"; "0 seconds": as soon as the last is done), or
+        `AVAILABLE_NOW`.
+    entries, size: the most entries and bytes per batch.
+    """
+
+    name: str
+    topics: Sequence[str]
+    factory: Callable[[int], Hosted]
+    partitioning: Splitter | None = None
+    trigger: str = "0 seconds"
+    entries: int = ENTRIES
+    size: int = BYTES
+
+    @property
+    def shards(self) -> int:
+        """How many shards it has."""
+        return 1 if self.partitioning is None else self.partitioning.shards
+
+
+@dataclass(frozen=True)
 class Pipeline:
-    """A running pipeline: Spark's query, and the sink that knows why it failed."""
+    """A running streaming query, as a `PipelineHandle`, and the sink that knows why it failed."""
 
     query: StreamingQuery
     sink: LogSink
@@ -47,6 +73,28 @@ class Pipeline:
     def done(self) -> int:
         """How many batches this run has written."""
         return self.sink.done
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has written its first batch."""
+        return self.done > 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself; at once when it is fenced, which Spark learns later."""
+        return isinstance(self.sink.failure, Fenced) or not self.query.isActive
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error of the last batch, or why Spark ended the query."""
+        if self.sink.failure is not None:
+            return self.sink.failure
+        return None if self.query.isActive else self.query.exception()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the outputs of the last batch are in the log: then its entries must apply as they did."""
+        return self.sink.is_written
 
     def stop(self, wait: float = 30.0) -> None:
         """Finish the batch under way, if that takes no longer than `wait` seconds, and end."""
@@ -57,45 +105,34 @@ class Pipeline:
 def start(
     spark: SparkSession,
     log: PipelineLog,
-    topics: Sequence[str],
-    factory: Callable[[int], Hosted],
+    spec: PipelineSpec,
     checkpoint_dir: Path | str,
     checkpoint: str,
     *,
-    name: str,
-    stream: Stream | None = None,
-    split: Splitter | None = None,
     fence: Fence | None = None,
-    trigger: str = "0 seconds",
-    entries: int = ENTRIES,
-    size: int = BYTES,
     careful: Careful | None = None,
 ) -> Pipeline:
-    """Start hosting the shards that `factory` makes on the entries of `topics`; it goes on from `checkpoint_dir`.
+    """Start a pipeline, which continues from `checkpoint_dir`.
 
-    `checkpoint`: the id of that directory. `stream`: with more than one shard in its options, rows are split between
-    them; `split`: what else splits rows. `trigger`: how often a batch begins ("200 milliseconds"; "0 seconds": as soon
-    as the last is done), or `AVAILABLE_NOW`. `entries` and `size`: the most that one batch takes. `careful`: how to
-    find the entry that the batch to come has failed at before. Entries in `quarantine.<name>` are skipped.
+    `checkpoint`: the id of that directory. `fence`: the epoch under which it writes. `careful`: how to find the entry
+    at which the batch to come has failed before.
     """
-    options = {"uri": absolute(log), "topics": json.dumps(sorted(topics)), "checkpoint": checkpoint}
-    options |= {"entries": str(entries), "bytes": str(size), "quarantine": name}
-    log.register(checkpoint, stream.name if stream else name, topics)
+    options = {"uri": absolute(log), "topics": json.dumps(sorted(spec.topics)), "checkpoint": checkpoint}
+    options |= {"entries": str(spec.entries), "bytes": str(spec.size), "quarantine": spec.name}
+    log.register(checkpoint, spec.name, spec.topics)
     spark.dataSource.register(LogSource)
     source = spark.readStream.format(LogSource.name()).options(**options).load()
     sink = LogSink(log, checkpoint, fence)
-    run = f"{name}/{uuid.uuid4()}"
-    if split is None and stream is not None and stream.options.shards > 1:
-        split = splitter(stream)
-    if split is not None:
-        split.careful = careful
-    with _BUILDING, _settings(spark, 1 if split is None else split.shards):
-        routed = _routed(source, split)
+    run = f"{spec.name}/{uuid.uuid4()}"
+    if spec.partitioning is not None:
+        spec.partitioning.careful = careful
+    with _BUILDING, _settings(spark, spec.shards):
+        routed = _routed(source, spec.partitioning)
         with _workers_of_its_own(spark, run):
-            hosted = _host(routed, HostProcessor(factory, run, careful))
+            hosted = _host(routed, HostProcessor(spec.factory, run, careful))
         writer = hosted.writeStream.queryName(run).outputMode("append").foreachBatch(sink)
         writer = writer.option("checkpointLocation", str(Path(checkpoint_dir).absolute()))
-        when = {"availableNow": True} if trigger == AVAILABLE_NOW else {"processingTime": trigger}
+        when = {"availableNow": True} if spec.trigger == AVAILABLE_NOW else {"processingTime": spec.trigger}
         return Pipeline(writer.trigger(**when).start(), sink)
 
 

@@ -1,9 +1,9 @@
-"""Hosts any `Hosted` core in `transformWithStateInPandas` (`specs/0-pipeline.md` §5).
+"""Hosts any `Hosted` core in `transformWithStateInPandas` (`docs/design/pipeline.md` §5).
 
 State of a shard: a snapshot, the deltas since, and a stamp that names this state and counts their bytes. Each call to
 the state store is a round trip to the JVM, so a batch makes three: read the stamp, append the delta, write the stamp.
-The snapshot is written anew when the deltas outweigh it, and read only when the core is not in this worker's memory.
-The first is of the newly born core: a later run would give birth to another, under its own epoch.
+A new snapshot is written when the deltas outweigh it, and read only when the core is not in this worker's memory.
+The first is of the new core: a later run would create another, under its own epoch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tolerant.spark import cache
-from tolerant.spark.careful import Careful, rows_at_fault
+from tolerant.spark.entry_by_entry import Careful, rows_at_fault
 from tolerant.spark.hosting import Hosted, Output, pack_outputs
 from tolerant.transport.log import Entry
 from tolerant.transport.quarantine import WaitingRow
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
 OUTPUT = "outputs BINARY"
-"""What comes out of a shard: one row, all its outputs packed. A row each would take Spark longer than the core."""
+"""The output of a shard: one row, all its outputs packed. A row each would take Spark longer than the core."""
 
 _LIGHT = 512 << 10  # bytes of deltas that are never worth a snapshot
 _MANY = 1_000  # deltas that take long to take again, however small
@@ -107,8 +107,8 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
 
     def _current(self, shard: int) -> tuple[_Stamp | None, Hosted]:
         """The shard as the store has it, from memory if it can be."""
-        held = self._stamp.get()
-        stamp = None if held is None else _Stamp(bytes(held[0]), *map(int, held[1:]))
+        stored = self._stamp.get()
+        stamp = None if stored is None else _Stamp(bytes(stored[0]), *map(int, stored[1:]))
         core = cache.take(self._pipeline, shard, stamp.name if stamp else None)
         return stamp, core or self._rebuild(shard, stamp)
 
@@ -144,10 +144,10 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
 def _entries(rows: Iterator[pd.DataFrame]) -> list[Entry]:
     """The entries of a batch, in log order: on their way through Spark they may have lost it."""
     columns = ("topic", "partition", "position", "payload")
-    found = [
+    entries = [
         Entry(topic, int(partition), int(position), bytes(payload))
         for frame in rows
         for topic, partition, position, payload in zip(*(frame[name] for name in columns), strict=True)
     ]
-    found.sort(key=lambda entry: (entry.partition, entry.position))
-    return found
+    entries.sort(key=lambda entry: (entry.partition, entry.position))
+    return entries

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tolerant.spark.careful import Suspect
+from tolerant.spark.entry_by_entry import Suspect
+from tolerant.spark.entry_contents import named_rows
 from tolerant.spark.failures import reason
-from tolerant.spark.naming import named_rows
 from tolerant.streams import SECOND
 from tolerant.transport import Fence, PipelineLog
 from tolerant.transport.quarantine import Quarantined, record
@@ -68,31 +68,31 @@ class Recovery:
 
         `now`: the wall clock, microseconds. `skipped`: what is in quarantine already.
         """
-        said = reason(error)
+        cause = reason(error)
         self._failed = [at for at in self._failed if at > now - WINDOW] + [now]
         if progressed:
             self._tries.clear()
             self._careful = False
             self._slow_starts = 0
-        if said.startswith(_FINAL):
-            return Decision("stop", said)
+        if cause.startswith(_FINAL):
+            return Decision("stop", cause)
         if len(self._failed) > _FAILURES:
-            return Decision("stop", f"{said}; this was failure {len(self._failed)} within an hour")
-        if said.startswith(_SLOW_START) and self._slow_starts < _STARTS:
+            return Decision("stop", f"{cause}; this was failure {len(self._failed)} within an hour")
+        if cause.startswith(_SLOW_START) and self._slow_starts < _STARTS:
             self._slow_starts += 1
-            return Decision("retry", said)
+            return Decision("retry", cause)
         if suspect is None:
             if self._careful:
-                return Decision("stop", said)
+                return Decision("stop", cause)
             self._careful = True
-            return Decision("retry", said)
+            return Decision("retry", cause)
         self._careful = True
         self._tries[suspect.position] += 1
         return self._judge(suspect, skipped, now)
 
     def _judge(self, suspect: Suspect, skipped: Sequence[Quarantined], now: int) -> Decision:
-        said = suspect.reason or "the Python worker died"
-        what = f"{said} at entry {suspect.position} of {suspect.topic}"
+        cause = suspect.reason or "the Python worker died"
+        what = f"{cause} at entry {suspect.position} of {suspect.topic}"
         if any(one.position == suspect.position for one in skipped):
             return Decision("stop", f"{what}, which is in quarantine already")
         if self._tries[suspect.position] < 2:
@@ -102,7 +102,7 @@ class Recovery:
             return Decision("stop", f"{what}; {recent} entries have been put into quarantine within the last hour")
         self._tries.clear()
         self._careful = False
-        return Decision("quarantine", said, suspect)
+        return Decision("quarantine", cause, suspect)
 
 
 def put_into_quarantine(

@@ -1,4 +1,6 @@
-"""Deletes rows that everybody has passed and that are older than their stream keeps them (`specs/0-pipeline.md` §1)."""
+"""Deletes rows that everybody has passed and that are older than their stream keeps them (`docs/design/pipeline.md`
+§1).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,23 @@ import threading
 from tolerant.sql import Catalogue, relations
 from tolerant.streams import StreamOptions
 from tolerant.transport import PipelineLog
+from tolerant.transport.topics import TopicKind
 
 _CHUNK = 500  # entries deleted in one transaction
 _PAUSE = 0.02  # seconds between two, in which others can write
 _OF_STREAM = (
-    "updates.", "feeds.", "copies.", "reports.", "pulls.", "dead.", "grants.", "forms.", "conflicts.", "status.",
-)  # fmt: skip
-_OF_QUERY = ("answers.", "current.", "notices.")
+    TopicKind.UPDATES,
+    TopicKind.FEEDS,
+    TopicKind.COPIES,
+    TopicKind.REPORTS,
+    TopicKind.PULLS,
+    TopicKind.DEAD_LETTERS,
+    TopicKind.GRANTS,
+    TopicKind.SUMS,
+    TopicKind.CONFLICTS,
+    TopicKind.STATUS,
+)
+_OF_QUERY = (TopicKind.ANSWERS, TopicKind.CURRENT, TopicKind.NOTICES)
 
 
 def tidy(log: PipelineLog, catalogue: Catalogue, now: int, stopping: threading.Event) -> int:
@@ -35,13 +47,12 @@ def retention(topic: str, catalogue: Catalogue) -> int:
 
     What belongs to no stream that stands is kept as long as those that keep longest, and not less than by default.
     """
-    kind, _, name = topic.partition(".")
-    stream = None
-    if f"{kind}." in _OF_STREAM:
-        stream = catalogue.streams.get(name.partition(".")[0] if kind == "copies" else name)
-    elif f"{kind}." in _OF_QUERY and name in catalogue.queries:
-        streams = (catalogue.streams.get(relation) for relation in relations(catalogue.queries[name].select))
+    kind, stream = TopicKind.of(topic), None
+    if kind in _OF_STREAM:
+        stream = catalogue.streams.get(kind.owner(topic))
+    elif kind in _OF_QUERY and (query := catalogue.queries.get(kind.owner(topic))):
+        streams = (catalogue.streams.get(relation) for relation in relations(query.select))
         stream = next(filter(None, streams), None)
     if stream is not None:
         return stream.options.retention
-    return max([StreamOptions().retention, *(held.options.retention for held in catalogue.streams.values())])
+    return max([StreamOptions().retention, *(kept.options.retention for kept in catalogue.streams.values())])

@@ -1,7 +1,6 @@
-"""Runs the pipelines of all streams and tables that a log knows: starts them, gives them time, sees that they are well,
-and stops.
+"""Runs the pipelines of all streams and tables of a log: starts them, appends clock rows, recovers what fails, stops.
 
-Three threads: one appends clock rows and looks whether somebody else has taken over; one deletes what is too old; the
+Three threads: one appends clock rows and checks that no other process has taken over; one deletes what is too old; the
 caller's, in `run`, follows the statements of the log and the health of the pipelines.
 """
 
@@ -20,84 +19,97 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from tolerant.spark.careful import Careful, Suspect
 from tolerant.spark.checkpoints import checkpoint_id, checkpoint_in
+from tolerant.spark.entry_by_entry import Careful, Suspect
 from tolerant.spark.failures import reason
 from tolerant.spark.heartbeats import HeartbeatWriter
 from tolerant.spark.hosting import Hosted
 from tolerant.spark.java import JavaNotFound
-from tolerant.spark.occupancy import PATIENCE, FolderLock, PipelineRuns, last_clock, live_rival
+from tolerant.spark.occupancy import PATIENCE, FolderLock, PipelineRuns, live_owner
+from tolerant.spark.pipeline_handle import PipelineHandle
 from tolerant.spark.recovery import Recovery, put_into_quarantine, suspected
 from tolerant.spark.retention import tidy
 from tolerant.sql import (
-    Catalogue,
     CreateStream,
     CreateTable,
     Drop,
-    Outcome,
-    Pair,
+    JoinInput,
+    Select,
     Statement,
-    decode,
-    home_of,
 )
-from tolerant.sql.homes import Views, is_of_views, pair_of, tables_of
+from tolerant.sql.catalogue_reader import AppliedStatement, CatalogueReader
+from tolerant.sql.pipeline_ids import PipelineId, Views, join_input
 from tolerant.streams import SECOND, Stream
-from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes, plans, pulls, subscriptions
+from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes
 from tolerant.transport.common import check_fence, wall_clock
-from tolerant.transport.log import EPOCHS, QUERIES, START
+from tolerant.transport.heartbeats import latest_heartbeat
 from tolerant.transport.quarantine import quarantined
 from tolerant.transport.rows import NO_TIME, REPLIES, clock_batch, pack
-from tolerant.transport.statements import read_statement_rows
+from tolerant.transport.topics import (
+    EPOCHS,
+    QUERIES,
+    REPLIES_TOPIC,
+    changes_topic,
+    pulls_topic,
+    reports_topic,
+    subscriptions_topic,
+    updates_topic,
+)
 from tolerant.views.capacity import Promise
 
 if TYPE_CHECKING:
-    from tolerant.spark.pipeline import Pipeline
+    from pyspark.sql import SparkSession
+
+    from tolerant.spark.pipeline import Pipeline, PipelineSpec
     from tolerant.spark.views.pipeline import ViewPipeline
 
-Relation = Stream | CreateTable | Pair | Views
-"""What a pipeline runs for."""
+QueryRelation = Stream | CreateTable | JoinInput
+"""The definition that a pipeline which is a streaming query serves."""
+
+Relation = QueryRelation | Views
+"""The definition that a pipeline serves."""
 
 FactoryMaker = Callable[[Relation, int, str], Callable[[int], Hosted]]
-"""From a stream, table or pair, the pipeline's epoch and the id of its checkpoint to what makes its shards."""
+"""From a definition, the pipeline's epoch and the id of its checkpoint to the factory of its shards."""
 
 CLOCK = 0.1
 """Seconds between two clock rows."""
 
-_TIDY = 30.0  # seconds between two looks for rows that have become too old
+_TIDY = 30.0  # seconds between two deletions of rows that have become too old
 
 
 class PipelineFailed(Exception):
-    """A pipeline cannot go on; the message says which, and why."""
+    """Raised when a pipeline cannot continue; the message says which, and why."""
 
 
 @dataclass
 class Running:
-    """A stream's, table's, pair's or views' pipeline while it runs."""
+    """A pipeline while it runs, with what is needed to start it again."""
 
     relation: Relation
     fence: Fence
     checkpoint: str
-    pipeline: Pipeline | ViewPipeline
+    pipeline: PipelineHandle
     careful: Careful | None = None
     recovery: Recovery = field(default_factory=Recovery)
 
     def clocks(self, at: int) -> dict[str, pa.RecordBatch]:
-        """A clock row of this pipeline for each topic that its rows stand in."""
+        """A clock row of this pipeline for each topic that its rows are in."""
         return clocks_of(self.relation, at, self.fence.epoch, self.checkpoint)
 
 
 def clocks_of(relation: Relation, at: int, epoch: int, checkpoint: str) -> dict[str, pa.RecordBatch]:
-    """The topics of a relation's rows, and for each a clock row as the others there are."""
+    """The topics of a relation's rows, each with a clock row in its schema."""
     if isinstance(relation, Stream):
-        return {f"updates.{relation.name}": clock_batch(at, epoch, checkpoint)}
-    tables = relation.tables if isinstance(relation, Pair | Views) else (relation,)
-    return {changes.topic_of(table.name): changes.clock_row(table.columns, at, epoch, checkpoint) for table in tables}
+        return {updates_topic(relation.name): clock_batch(at, epoch, checkpoint)}
+    tables = relation.tables if isinstance(relation, JoinInput | Views) else (relation,)
+    return {changes_topic(table.name): changes.clock_row(table.columns, at, epoch, checkpoint) for table in tables}
 
 
 class Runner:
-    """The pipelines of a log. `folder` keeps their checkpoints; `clock` says who gives them time: this process by the
-    wall clock, or whoever appends clock rows to the log (a replay in trace time). `take_over`: take pipelines over from
-    another process that runs them. `tell` hears in words how the start goes on, and what has failed and is recovered.
+    """Runs the pipelines of a log. `folder` keeps their checkpoints. `clock`: who appends clock rows, this process by
+    the wall clock ("wall") or another ("log": a replay in trace time). `take_over`: take pipelines over from another
+    process that runs them. `tell` is called with messages about the start, failures and recovery.
 
     ```python
     with Runner(log, Path("checkpoints")) as runner:
@@ -119,11 +131,10 @@ class Runner:
     ) -> None:
         self._log, self._folder = log, folder
         self._master, self._trigger, self._clock = master, trigger, clock
-        self._factory, self._take_over, self._say = factory, take_over, tell
+        self._factory, self._take_over, self._tell = factory, take_over, tell
         self._lock = FolderLock(folder)
         self._own: set[str] = set()  # the checkpoints that this process has used
-        self._catalogue = Catalogue()
-        self._position = START
+        self._statements = CatalogueReader(log)
         self._begun = log.end()
         self._running: dict[str, Running] = {}
         self._promises: dict[str, Promise] = {}  # of all views, which share one Spark
@@ -139,22 +150,22 @@ class Runner:
     # -- a life ------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float | None = None, ready: Callable[[list[str]], None] | None = None) -> None:
-        """Run until `stop` is called or the time is over. `ready` is told the streams once their pipelines have done
-        their first batch.
+        """Run until `stop` is called or the time is over. `ready` is called with the ids of the pipelines once all of
+        them are in service.
 
         Raises:
-            PipelineFailed: a pipeline cannot go on, or another process has taken it over.
+            PipelineFailed: a pipeline cannot continue, or another process has taken it over.
             PipelineRuns: another process runs a pipeline, and it is not to be taken over.
         """
-        self._follow()
         for thread in self._threads:
-            thread.start()
-        self._say("Waiting for the first batch")
+            thread.start()  # a pipeline that is starting is alive
+        self._follow()
+        self._tell("Waiting for the first batch")
         end = None if seconds is None else time.monotonic() + seconds
         while not self._stopping.wait(CLOCK):
-            self._look()
+            self._check_health()
             self._follow()
-            if ready and all(map(self._is_ready, self._running.values())):
+            if ready and all(running.pipeline.is_ready for running in self._running.values()):
                 ready(sorted(self._running))
                 ready = None
             if end is not None and time.monotonic() >= end:
@@ -171,10 +182,10 @@ class Runner:
             if thread.is_alive():
                 thread.join()
         running, self._running = self._running, {}
-        for one in running.values():
+        for stopped in running.values():
             # The others must be stopped even if Spark has gone, or this pipeline's failure comes up again.
             with contextlib.suppress(Exception):
-                one.pipeline.stop()
+                stopped.pipeline.stop()
         with contextlib.suppress(LogError):
             self._heartbeats.stop(wall_clock())
         self._lock.close()
@@ -190,7 +201,7 @@ class Runner:
     # -- time --------------------------------------------------------------------------------------------------
 
     def _every(self, pause: float, work: Callable[[], None]) -> None:
-        """Do the work again and again; if it fails, `run` will say so."""
+        """Repeat the work; if it fails, `run` raises."""
         try:
             while not self._stopping.wait(pause):
                 work()
@@ -199,20 +210,20 @@ class Runner:
 
     def _tick(self) -> None:
         running = list(self._running.values())
-        for one in running:
-            check_fence(one.fence, self._newest_epoch(one.fence))
+        for own in running:
+            check_fence(own.fence, self._newest_epoch(own.fence))
         with self._heartbeat_lock:
             if self._clock == "wall":
                 self._append_clocks(running)
             self._heartbeats.beat(wall_clock())
 
     def _tidy(self) -> None:
-        tidy(self._log, self._catalogue.copy(), wall_clock(), self._stopping)
+        tidy(self._log, self._statements.catalogue.copy(), wall_clock(), self._stopping)
 
     def _append_clocks(self, running: list[Running]) -> None:
-        """One row for each topic, however many pipelines read it: that of a table counts whoever wrote it."""
+        """Append one row per topic, however many pipelines read it: a table's clock row counts whoever wrote it."""
         self._last_clock = max(wall_clock(), self._last_clock)  # the wall clock may step back
-        rows = {topic: row for one in running for topic, row in one.clocks(self._last_clock).items()}
+        rows = {topic: row for own in running for topic, row in own.clocks(self._last_clock).items()}
         if rows:
             position = self._log.append_packed([(topic, pack(row)) for topic, row in rows.items()])
             self._heartbeats.clock_appended(position, self._last_clock)
@@ -224,21 +235,14 @@ class Runner:
     # -- statements ----------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Take the statements that have come since, and start and stop pipelines as they say."""
+        """Apply the statements appended since, start and stop pipelines accordingly, and reply."""
         replies = []
-        for entry in self._log.read(QUERIES, self._position):
-            self._position = entry.position
-            for request, body in _statement_rows(entry.payload):
-                try:
-                    statement = decode(body)
-                except ValueError:
-                    continue  # a pipeline says so
-                outcome = self._catalogue.apply(statement)
-                if entry.position > self._begun and _is_ours(statement):
-                    replies.append(_reply(request, statement, outcome))
+        for applied in self._statements.advance():
+            if applied.position > self._begun and _is_ours(applied.statement):
+                replies.append(_reply(applied))
         self._start_and_stop()
         if replies:
-            self._log.append("replies", pa.RecordBatch.from_pylist(replies, REPLIES))
+            self._log.append(REPLIES_TOPIC, pa.RecordBatch.from_pylist(replies, REPLIES))
 
     def _start_and_stop(self) -> None:
         wanted = self._relations()
@@ -254,22 +258,24 @@ class Runner:
                 self._running[name] = self._start(relation)
 
     def _relations(self) -> dict[str, Relation]:
-        """What needs a pipeline: every stream, and the tables, pairs and views that queries have been asked about."""
-        asked = {home_of(query.select) for query in self._catalogue.queries.values()} | self._running.keys()
-        found: dict[str, Relation] = {}
-        for home in sorted(asked):
-            tables = [self._catalogue.tables[name] for name in tables_of(home) if name in self._catalogue.tables]
-            if len(tables) < len(tables_of(home)):
+        """What needs a pipeline: every stream, and the tables, pairs and views that there have been queries over."""
+        catalogue = self._statements.catalogue
+        selects: dict[PipelineId, Select] = {}
+        for query in catalogue.queries.values():
+            selects.setdefault(PipelineId.of(query.select), query.select)
+        needed = selects.keys() | {PipelineId.parse(name) for name in self._running}
+        served: dict[str, Relation] = {}
+        for pipeline in sorted(needed, key=str):
+            tables = [catalogue.tables[name] for name in pipeline.relations if name in catalogue.tables]
+            if len(tables) < len(pipeline.relations):
                 continue
-            if is_of_views(home):
-                found[home] = Views(tuple(tables))
-            elif len(tables) <= 2:
-                found[home] = self._pair(home, tables) if len(tables) == 2 else tables[0]
-        return {**self._catalogue.streams, **found}
-
-    def _pair(self, home: str, tables: list[CreateTable]) -> Pair:
-        selects = (query.select for query in self._catalogue.queries.values())
-        return pair_of(home, tables, next((select for select in selects if home_of(select) == home), None))
+            if pipeline.views:
+                served[str(pipeline)] = Views(tuple(tables))
+            elif len(tables) == 2:
+                served[str(pipeline)] = join_input(pipeline, tables, selects.get(pipeline))
+            elif len(tables) == 1:
+                served[str(pipeline)] = tables[0]
+        return {**catalogue.streams, **served}
 
     def _start(self, relation: Relation) -> Running:
         folder = self._folder / relation.name
@@ -289,176 +295,157 @@ class Runner:
         return Running(relation, fence, checkpoint, self._launch(relation, fence, checkpoint, None))
 
     def _check_free(self, relation: Relation, folder: Path) -> None:
-        """Nothing, if no other process runs the pipeline, or if it is to be taken over.
+        """Check that no other process runs the pipeline, or that it is to be taken over.
 
         Raises:
-            PipelineRuns: one does.
+            PipelineRuns: another process runs it.
         """
-        topics = list(clocks_of(relation, NO_TIME, 0, ""))
         if not self._lock.take() and (process := self._lock.owner()) is not None:
-            clock = last_clock(self._log, relation.name, topics)
+            heartbeat = latest_heartbeat(self._log, relation.name)
             other = f"process {process} runs it on the same checkpoint folder, {self._folder}"
         else:
-            clock = live_rival(self._log, relation.name, topics, {*self._own, checkpoint_in(folder)})
-            if clock is None:
+            owner = live_owner(self._log, relation.name, {*self._own, checkpoint_in(folder)})
+            if owner is None:
                 return
-            other = f"another process runs it, on another checkpoint folder (checkpoint {clock.checkpoint})"
-        age = f"its last clock row is {clock.age / SECOND:.1f} s old" if clock else "it has written no clock row yet"
+            checkpoint, heartbeat = owner
+            other = f"another process runs it, on another checkpoint folder (checkpoint {checkpoint})"
+        seconds = 0.0 if heartbeat is None else max(0, wall_clock() - heartbeat.at) / SECOND
+        age = f"its last heartbeat is {seconds:.1f} s old" if heartbeat else "it has written no heartbeat yet"
         if not self._take_over:
-            raise PipelineRuns(f"{_what(relation)}: {other}; {age}. End that process, or take it over with --take-over")
-        self._say(f"Taking over {_what(relation)}: {other}; {age}")
+            raise PipelineRuns(
+                f"{_label(relation)}: {other}; {age}. End that process, or take it over with --take-over"
+            )
+        self._tell(f"Taking over {_label(relation)}: {other}; {age}")
 
-    def _launch(
-        self, relation: Relation, fence: Fence, checkpoint: str, careful: Careful | None
-    ) -> Pipeline | ViewPipeline:
-        """Start the query of a pipeline on its checkpoint."""
-        from tolerant.spark.kinds import shard_factory
-        from tolerant.spark.pipeline import absolute, start
-        from tolerant.spark.session import session
-        from tolerant.spark.spreading import PairSplit
-
+    def _launch(self, relation: Relation, fence: Fence, checkpoint: str, careful: Careful | None) -> PipelineHandle:
+        """Start a pipeline on its checkpoint."""
         first = "" if self._running else ", and Spark for it, which takes some seconds"
-        self._say(f"Starting {_what(relation)}{first}")
+        self._tell(f"Starting {_label(relation)}{first}")
         if isinstance(relation, Views):
             return self._start_views(relation, fence, checkpoint, careful)
-        topics = [QUERIES, *clocks_of(relation, NO_TIME, fence.epoch, checkpoint)]
-        if not isinstance(relation, Stream):
-            topics.append(subscriptions.topic_of(relation.name))
-        elif relation.polled:
-            topics.append(pulls.topic_of(relation.name))
-        elif relation.networked:
-            topics.append(plans.reports_topic(relation.name))
-        make = self._factory or partial(shard_factory, log=absolute(self._log))
         try:
-            return start(
-                session(
-                    self._master,
-                    mutterings=self._folder.absolute() / "workers.log",
-                    inherited=self._lock.fileno(),
-                ),
-                self._log,
-                topics,
-                make(relation, fence.epoch, checkpoint),
-                self._folder / relation.name / "spark",
-                checkpoint,
-                name=relation.name,
-                stream=relation if isinstance(relation, Stream) else None,
-                split=PairSplit(relation) if isinstance(relation, Pair) and relation.shards > 1 else None,
-                fence=fence,
-                trigger=self._trigger,
-                careful=careful,
-            )
+            return self._start_query(relation, fence, checkpoint, careful)
         except (JavaNotFound, LogError):
             raise  # they say themselves what to do
         except Exception as error:
-            raise PipelineFailed(f"{_what(relation)}: the pipeline could not be started: {reason(error)}") from error
+            raise PipelineFailed(f"{_label(relation)}: the pipeline could not be started: {reason(error)}") from error
+
+    def _start_query(self, relation: QueryRelation, fence: Fence, checkpoint: str, careful: Careful | None) -> Pipeline:
+        from tolerant.spark.pipeline import start
+
+        spec = self._spec(relation, fence.epoch, checkpoint)
+        folder = self._folder / relation.name / "spark"
+        return start(self._session(), self._log, spec, folder, checkpoint, fence=fence, careful=careful)
+
+    def _spec(self, relation: QueryRelation, epoch: int, checkpoint: str) -> PipelineSpec:
+        from tolerant.spark.kinds import shard_factory
+        from tolerant.spark.partitioning import PairSplit
+        from tolerant.spark.pipeline import PipelineSpec, absolute
+        from tolerant.spark.splitter import Splitter, splitter
+
+        topics = [QUERIES, *clocks_of(relation, NO_TIME, epoch, checkpoint)]
+        partitioning: Splitter | None = None
+        if isinstance(relation, Stream):
+            partitioning = splitter(relation)
+            if relation.polled:
+                topics.append(pulls_topic(relation.name))
+            elif relation.networked:
+                topics.append(reports_topic(relation.name))
+        else:
+            topics.append(subscriptions_topic(relation.name))
+            if isinstance(relation, JoinInput) and relation.shards > 1:
+                partitioning = PairSplit(relation)
+        make = self._factory or partial(shard_factory, log=absolute(self._log))
+        return PipelineSpec(relation.name, topics, make(relation, epoch, checkpoint), partitioning, self._trigger)
 
     def _start_views(self, views: Views, fence: Fence, checkpoint: str, careful: Careful | None) -> ViewPipeline:
-        from tolerant.spark.session import session
         from tolerant.spark.views.engine import SparkEngine
         from tolerant.spark.views.pipeline import ViewPipeline
 
-        log = self._folder.absolute() / "workers.log"
-        spark = session(self._master, mutterings=log, inherited=self._lock.fileno())
-        folder = self._folder / views.name
+        spark = self._session()
         pipeline = ViewPipeline(
-            lambda: SparkEngine(spark), self._log, views, folder, checkpoint, fence, careful, promises=self._promises
+            lambda: SparkEngine(spark),
+            self._log,
+            views,
+            self._folder / views.name,
+            checkpoint,
+            fence,
+            careful,
+            promises=self._promises,
+            tell=self._tell,
         )
         pipeline.start()
         return pipeline
 
-    @staticmethod
-    def _is_ready(running: Running) -> bool:
-        """Whether a pipeline has done its first batch, and views can be asked for in the time that they promise."""
-        practised = not isinstance(running.relation, Views) or running.pipeline.ready.is_set()  # type: ignore[union-attr]
-        return bool(running.pipeline.done) and practised
+    def _session(self) -> SparkSession:
+        from tolerant.spark.session import session
+
+        worker_log = self._folder.absolute() / "workers.log"
+        return session(self._master, worker_log=worker_log, inherited=self._lock.fileno())
 
     # -- health --------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _check_health(self) -> None:
         if self._failure is not None:
             raise PipelineFailed(str(self._failure)) from self._failure
         for running in self._running.values():
-            what = _what(running.relation)
-            ended, error = self._health(running, what)
+            label = _label(running.relation)
+            try:
+                ended, error = running.pipeline.ended, running.pipeline.failure
+            except Exception as gone:
+                raise PipelineFailed(f"{label}: Spark has gone: {reason(gone)}") from gone
             if isinstance(error, Fenced):
                 raise PipelineFailed(str(error)) from error
             if ended:
-                self._recover(running, what, error or RuntimeError("nobody knows why"))
+                self._recover(running, label, error or RuntimeError("it stopped without an error; see workers.log"))
 
-    def _recover(self, running: Running, what: str, error: Exception) -> None:
-        """Run a batch that failed again carefully, or let the pipeline skip an entry, or give up."""
+    def _recover(self, running: Running, label: str, error: Exception) -> None:
+        """Run a batch that failed again entry by entry, or let the pipeline skip an entry, or give up."""
         relation, now = running.relation, time.time_ns() // 1000
         careful = Careful(str((self._folder / relation.name / "applying").absolute()), self._log.end())
         suspect = suspected(error, careful.suspect() if running.careful else None)
         skipped = quarantined(self._log, relation.name)
         decision = running.recovery.decide(error, suspect, bool(running.pipeline.done), skipped, now)
         if decision.what == "stop":
-            raise PipelineFailed(f"{what}: the pipeline failed: {decision.reason}") from error
+            raise PipelineFailed(f"{label}: the pipeline failed: {decision.reason}") from error
         if decision.what == "quarantine":
-            if not isinstance(relation, Views) and self._is_written(running):
-                raise PipelineFailed(f"{what}: {decision.reason}, though the batch has been applied before") from error
+            if running.pipeline.is_written:
+                raise PipelineFailed(f"{label}: {decision.reason}, though the batch has been applied before") from error
             if put_into_quarantine(self._log, relation.name, decision, running.fence, now) is None:
-                raise PipelineFailed(f"{what}: {decision.reason}, and the log no longer has the entry") from error
-            self._say(f"{what}: QUARANTINED {_place(suspect)}: {decision.reason}. It is skipped from now on")
+                raise PipelineFailed(f"{label}: {decision.reason}, and the log no longer has the entry") from error
+            self._tell(f"{label}: QUARANTINED {_place(suspect)}: {decision.reason}. It is skipped from now on")
         else:
-            self._say(f"{what}: a batch failed ({decision.reason}); it is run again, one entry at a time")
+            self._tell(f"{label}: a batch failed ({decision.reason}); it is run again, one entry at a time")
         careful.clear()
         with contextlib.suppress(Exception):  # what has failed may fail to stop
             running.pipeline.stop()
         running.careful = careful if decision.what == "retry" else None
         running.pipeline = self._launch(relation, running.fence, running.checkpoint, running.careful)
 
-    def _is_written(self, running: Running) -> bool:
-        """Whether the outputs of the batch that failed stand in the log: then its entries must apply as they did."""
-        batch = running.pipeline.sink.batch  # type: ignore[union-attr]
-        return self._log.last_batch(running.checkpoint) >= batch
-
-    def _health(self, running: Running, what: str) -> tuple[bool, Exception | None]:
-        """Whether a pipeline has ended, and what went wrong."""
-        pipeline = running.pipeline
-        if isinstance(running.relation, Views):
-            return pipeline.ended, pipeline.failure  # type: ignore[union-attr]
-        failure = pipeline.sink.failure  # type: ignore[union-attr]
-        if isinstance(failure, Fenced):
-            return True, failure
-        try:
-            ended = not pipeline.query.isActive  # type: ignore[union-attr]
-            return ended, failure or (pipeline.query.exception() if ended else None)  # type: ignore[union-attr]
-        except Exception as gone:
-            raise PipelineFailed(f"{what}: Spark has gone: {reason(gone)}") from gone
-
 
 def _place(suspect: Suspect | None) -> str:
     return f"entry {suspect.position} of {suspect.topic}" if suspect else "an entry"
 
 
-def _what(relation: Relation) -> str:
+def _label(relation: Relation) -> str:
     if isinstance(relation, Views):
         return f"views {relation.name}"
-    kind = "stream" if isinstance(relation, Stream) else "tables" if isinstance(relation, Pair) else "table"
+    kind = "stream" if isinstance(relation, Stream) else "tables" if isinstance(relation, JoinInput) else "table"
     return f"{kind} {relation.name}"
 
 
-def _statement_rows(payload: bytes) -> list[tuple[str, str]]:
-    try:
-        return read_statement_rows(payload)[0]
-    except ValueError:
-        return []
-
-
 def _is_ours(statement: Statement) -> bool:
-    """Whether the runner, not a pipeline, says what became of it."""
+    """Whether the runner, not a pipeline, replies to it."""
     if isinstance(statement, Drop):
         return statement.what != "query"
     return isinstance(statement, CreateStream | CreateTable)
 
 
-def _reply(request: str, statement: Statement, outcome: Outcome) -> dict[str, object]:
+def _reply(applied: AppliedStatement) -> dict[str, object]:
     return {
-        "request": request,
-        "key": statement.about,
-        "accepted": outcome.accepted,
-        "message": outcome.message,
+        "request": applied.request,
+        "key": applied.statement.about,
+        "accepted": applied.outcome.accepted,
+        "message": applied.outcome.message,
         "at": int(time.time() * SECOND),
     }

@@ -1,4 +1,4 @@
-"""The Spark session, set up as `specs/0-pipeline.md` §5 asks; each setting says what it is for."""
+"""The Spark session, set up as `docs/design/pipeline.md` §5 asks; each setting says what it is for."""
 
 from __future__ import annotations
 
@@ -66,6 +66,8 @@ _SECURITY = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
     "spark.io.encryption.enabled": "true",
+    # Hadoop sets the modes of checkpoint files itself, whatever the umask of the process.
+    "spark.hadoop.fs.permissions.umask-mode": "077",
 }
 _ONE_MACHINE = {
     # The name of the machine may lead nowhere, on a laptop without a network say.
@@ -87,8 +89,8 @@ def _on_a_network() -> dict[str, str]:
 
 
 def _own_address() -> str:
-    found = [one.address for many in psutil.net_if_addrs().values() for one in many if one.family == socket.AF_INET]
-    return next((address for address in found if not address.startswith("127.")), "127.0.0.1")
+    addresses = [own.address for many in psutil.net_if_addrs().values() for own in many if own.family == socket.AF_INET]
+    return next((address for address in addresses if not address.startswith("127.")), "127.0.0.1")
 
 
 def settings(master: str, shards: int = 1) -> dict[str, str]:
@@ -111,12 +113,12 @@ def session(
     master: str = "local[2]",
     shards: int = 1,
     app: str = "tolerant",
-    mutterings: Path | None = None,
+    worker_log: Path | None = None,
     inherited: int | None = None,
 ) -> SparkSession:
     """The session of this process, made if there is none. `shards`: the shuffle partitions, hence shards, of pipelines.
 
-    `mutterings`: a file for what Python workers write to their standard output and error (PySpark's own report progress
+    `worker_log`: a file for what Python workers write to their standard output and error (PySpark's own report progress
     there); None: the terminal. What makes a batch fail is raised where the pipeline was started, in either case.
     `inherited`: an open file that the Java process keeps open as long as it lives.
 
@@ -132,11 +134,11 @@ def session(
     with private_umask():  # Java's too, which it starts with
         _start_java({"spark.master": master, "spark.app.name": app, **configured}, inherited)
         spark = builder.getOrCreate()
-    if mutterings is not None:
+    if worker_log is not None:
         with contextlib.suppress(FileExistsError):
-            create_private(mutterings)
+            create_private(worker_log)
         java = spark.sparkContext._jvm.java
-        java.lang.System.setErr(java.io.PrintStream(java.io.FileOutputStream(str(mutterings)), True))
+        java.lang.System.setErr(java.io.PrintStream(java.io.FileOutputStream(str(worker_log)), True))
     return spark
 
 

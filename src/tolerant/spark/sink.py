@@ -53,6 +53,11 @@ class LogSink:
                 self.failure = error
                 raise BatchFailed(f"batch {batch} failed: {type(error).__name__}") from None
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the outputs of the last batch are in the log."""
+        return self._log.last_batch(self._checkpoint) >= self.batch
+
     def close(self, wait: float) -> None:
         """Take no more batches; returns when the one under way is done, or after `wait` seconds."""
         self._closed = True

@@ -1,8 +1,9 @@
 """The sources that a shard hears of: when each was last heard, its newest start, and when it falls silent.
 
-A source is *silent* at t when no row of it has an `at` in [t − lease, t] (`specs/0-pipeline.md` §3). It has *lived* up
-to the greatest `through` of its rows that have been read, of the start that its items are known by: later it may have
-died, which nobody knows before its lease is over.
+A source is *silent* at t when no row of it has an `at` in [t − lease, t] (`docs/design/pipeline.md` §3). It has
+*lived* up
+to the greatest `through` of its rows that have been read, of the start that its items are known by: after that it may
+have died, which shows only when its lease is over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Routes rows to shards: `WITH (shards = n, shard = column)`.
 
 Every row of an item goes to the shard of its key; clock rows, beats and statements go to all. Where a source's rows
-all went elsewhere, a shard gets a beat in their place, made from the last of them: else it would take a source that
+all went elsewhere, a shard gets a heartbeat in their place, made from the last of them: else it would take a source
+that
 is busy with other shards' items for a dead one. All of it is a function of the payload alone, so a batch that is run
 again is split alike.
 """
@@ -19,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tolerant.spark.careful import Careful
+from tolerant.spark.entry_by_entry import Careful
 from tolerant.streams import Stream, is_sum, key_parts, shard_of_sum
 from tolerant.transport import rows
-from tolerant.transport.log import QUERIES, Entry
+from tolerant.transport.log import Entry
 from tolerant.transport.quarantine import is_marked
+from tolerant.transport.topics import QUERIES
 
 SPLIT_SCHEMA = "shard INT, partition INT, position BIGINT, topic STRING, payload BINARY"
 """The columns of the source, and the shard that the row is for."""
@@ -37,7 +39,7 @@ _ARROW = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-_FOR_ALL = ("clock", "beat")
+_FOR_ALL = ("clock", "heartbeat")
 
 
 @lru_cache(maxsize=1 << 20)
@@ -58,7 +60,7 @@ def shard_of(key: str, stream: Stream) -> int:
 def split(payload: bytes, stream: Stream) -> list[tuple[int, bytes]]:
     """A payload of `updates.<stream>` as (shard, payload) for each shard that has rows in it; none is lost.
 
-    What cannot be read goes to shard 0 as it is, which buries it.
+    What cannot be read goes to shard 0 as it is, which writes it to the dead letters.
     """
     try:
         batch = rows.unpack(payload, stream.options.limits)
@@ -75,9 +77,9 @@ def split(payload: bytes, stream: Stream) -> list[tuple[int, bytes]]:
     return [(shard, rows.pack(part)) for shard in range(shards) if (part := _part(batch, of_row, shard)).num_rows]
 
 
-def splitter(stream: Stream) -> Split:
-    """The stage for `mapInArrow` that splits what the source of this stream gives."""
-    return Split(stream)
+def splitter(stream: Stream) -> Split | None:
+    """How the rows of a stream are split between its shards; None: it has one."""
+    return Split(stream) if stream.options.shards > 1 else None
 
 
 class Splitter(ABC):
@@ -100,10 +102,10 @@ class Splitter(ABC):
             columns = zip(*batch.to_pydict().values(), strict=True)
             entries = [Entry(topic, partition, position, payload) for partition, position, topic, payload in columns]
             if self.careful is not None and self.careful.covers(entries):
-                found = self.careful.each(entries, self._split)
+                parts = self.careful.each(entries, self._split)
             else:
-                found = [part for entry in entries for part in self._split(entry)]
-            made = list(zip(*found, strict=True)) or [()] * len(_ARROW)
+                parts = [part for entry in entries for part in self._split(entry)]
+            made = list(zip(*parts, strict=True)) or [()] * len(_ARROW)
             yield pa.record_batch([pa.array(c, f.type) for c, f in zip(made, _ARROW, strict=True)], schema=_ARROW)
 
     def _split(self, entry: Entry) -> list[tuple[int, int, int, str, bytes]]:
@@ -159,8 +161,8 @@ def _said_through(batch: pa.RecordBatch, sources: pa.StringArray, mine: NDArray[
 
 
 def _part(batch: pa.RecordBatch, of_row: NDArray[np.int64], shard: int) -> pa.RecordBatch:
-    """The rows for one shard in their order, with a beat for each source that has rows for others only. The last row of
-    each source says for the shard what the last one of all says: through when the source has said everything.
+    """The rows for one shard in their order, with a heartbeat for each source that has rows for others only. The last
+    row of each source says for the shard what the last one of all says: through when the source has said everything.
     """
     mine = (of_row == shard) | (of_row < 0)
     sources = batch.column("source").cast(pa.string())
@@ -173,7 +175,7 @@ def _part(batch: pa.RecordBatch, of_row: NDArray[np.int64], shard: int) -> pa.Re
     table = batch.to_pydict()
     for row in last.values():
         mine[row] = True
-        table["kind"][row], table["key"][row], table["value"][row] = "beat", "", 0.0
+        table["kind"][row], table["key"][row], table["value"][row] = "heartbeat", "", 0.0
         table["slope"][row], table["report"][row], table["grant"][row] = 0.0, None, 0
     columns = [_column(table[field.name], field.type) for field in batch.schema]
     return pa.record_batch(columns, schema=batch.schema).filter(pa.array(mine))

@@ -1,5 +1,5 @@
 """Statistics of recorded traces, and plans from them, as Spark jobs: any number of rows, as many queries as there are
-(`specs/3-planning.md` §6).
+(`docs/design/planning.md` §6).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pyarrow as pa
 from tolerant.planning import Dynamics, Network, Plan, Run, Unsatisfiable
 from tolerant.planning import plan_many as plan_here
 from tolerant.planning import simulate as simulate_here
-from tolerant.planning.arrays import Floats
 from tolerant.planning.dynamics import cosine_of, differences, moments
+from tolerant.planning.planning_arrays import Floats
 from tolerant.queries import Aggregate
 from tolerant.sql.names import backticked
 from tolerant.traces import Trace
@@ -36,9 +36,9 @@ Blocks = Callable[[Iterator[pa.RecordBatch]], Iterator[Floats]]
 def dynamics(spark: SparkSession, trace: str | Path | DataFrame) -> Dynamics:
     """`Dynamics.of` a trace that need not fit into memory: a .csv or .parquet file (or a folder of them), or a frame.
 
-    Long: columns at, item and value. Wide: a column an item, one row a tick, in the order of the column `at`, or of the
-    file where there is none. The rows of each partition are taken with the values that hold when it begins, which a
-    first pass finds; then sums add up. Items are in the order of the columns, or of their names.
+    Long: columns at, item and value. Wide: one column per item, one row per tick, in the order of the column `at`, or
+    of the file where there is none. A first pass finds the values with which each partition begins; then sums
+    add up. Items are in the order of the columns, or of their names.
 
     Raises:
         ValueError: there are no items or no rows, or a column is no number.
@@ -53,12 +53,12 @@ def dynamics(spark: SparkSession, trace: str | Path | DataFrame) -> Dynamics:
         ends = _sums(ordered, blocks, {}, unknown, last_only=True)
         if not ends or sum(ticks for ticks, *_ in ends.values()) == 0:
             raise ValueError("a trace needs at least one row")
-        found = _sums(ordered, blocks, _carried(ends, unknown), unknown, last_only=False)
+        sums = _sums(ordered, blocks, _carried(ends, unknown), unknown, last_only=False)
     finally:
         ordered.unpersist()
-    moved = np.sum([one for _, one, _, _ in found.values()], axis=0)
-    products = np.sum([one for _, _, one, _ in found.values()], axis=0)
-    ticks = sum(ticks for ticks, *_ in found.values()) - 1
+    moved = np.sum([moved for _, moved, _, _ in sums.values()], axis=0)
+    products = np.sum([products for _, _, products, _ in sums.values()], axis=0)
+    ticks = sum(ticks for ticks, *_ in sums.values()) - 1
     return Dynamics(tuple(items), moved, cosine_of(products), ticks)
 
 
@@ -72,7 +72,7 @@ def plan_many(
     alpha: float = 0.0,
     seed: int = 0,
 ) -> list[Plan | Unsatisfiable]:
-    """`tolerant.planning.plan_many` as a Spark job, a row a query: the same plans, in the same order."""
+    """`tolerant.planning.plan_many` as a Spark job, one row per query: the same plans, in the same order."""
     plan_here([], network, dynamics, heuristic, alpha=alpha, seed=seed)  # says what is wrong before anything is sent
 
     def work(some: list[Any]) -> list[Any]:
@@ -105,8 +105,8 @@ def _each(spark: SparkSession, inputs: list[Any], work: Callable[[list[Any]], li
     frame = spark.createDataFrame(rows, "number int, body binary")
     parts = min(len(rows), 4 * spark.sparkContext.defaultParallelism)
     done = frame.repartitionByRange(parts, "number").mapInArrow(batches, "number int, body binary").collect()
-    found = {row["number"]: pickle.loads(bytes(row["body"])) for row in done}
-    return [found[number] for number in range(len(inputs))]
+    results = {row["number"]: pickle.loads(bytes(row["body"])) for row in done}
+    return [results[number] for number in range(len(inputs))]
 
 
 # -- differences -------------------------------------------------------------------------------------------------------
@@ -188,18 +188,18 @@ def _sums(frame: DataFrame, blocks: Blocks, carried: dict[int, Floats], unknown:
 
         context = TaskContext.get()
         assert context is not None
-        held = carried.get(context.partitionId(), unknown).copy()
+        latest = carried.get(context.partitionId(), unknown).copy()
         ticks, moved, products = 0, np.zeros(n), np.zeros((n, n))
         for block in blocks(batches):
             ticks += len(block)
             for start in range(0, len(block), _BLOCK):
-                values = _filled(held, block[start : start + _BLOCK])
-                held = values[-1].copy()
+                values = _filled(latest, block[start : start + _BLOCK])
+                latest = values[-1].copy()
                 if not last_only:
-                    found = moments(differences(values))
-                    moved += found.moved
-                    products += found.products
-        columns = [[context.partitionId()], [ticks], [moved.tobytes()], [products.tobytes()], [held.tobytes()]]
+                    sums = moments(differences(values))
+                    moved += sums.moved
+                    products += sums.products
+        columns = [[context.partitionId()], [ticks], [moved.tobytes()], [products.tobytes()], [latest.tobytes()]]
         types = (pa.int32(), pa.int64(), pa.binary(), pa.binary(), pa.binary())
         arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, ["partition", "ticks", "moved", "products", "last"])
@@ -215,9 +215,9 @@ def _sums(frame: DataFrame, blocks: Blocks, carried: dict[int, Floats], unknown:
     }
 
 
-def _filled(held: Floats, block: Floats) -> Floats:
-    """The values that held before, and those of the block, each held over what is missing."""
-    values = np.vstack([held, block])
+def _filled(latest: Floats, block: Floats) -> Floats:
+    """The values that latest before, and those of the block, each latest over what is missing."""
+    values = np.vstack([latest, block])
     row = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
     filled: Floats = values[np.maximum.accumulate(row, axis=0), np.arange(values.shape[1])]
     return filled
@@ -225,9 +225,9 @@ def _filled(held: Floats, block: Floats) -> Floats:
 
 def _carried(ends: Sums, unknown: Floats) -> dict[int, Floats]:
     """The values that hold when each partition begins."""
-    held, found = unknown.copy(), {}
+    latest, carried = unknown.copy(), {}
     for partition in sorted(ends):
-        found[partition] = held.copy()
+        carried[partition] = latest.copy()
         last = ends[partition][3]
-        held = np.where(np.isnan(last), held, last)
-    return found
+        latest = np.where(np.isnan(last), latest, last)
+    return carried

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tolerant.sql.catalogue import Catalogue, Outcome
 from tolerant.sql.errors import NotAvailable, StatementError
-from tolerant.sql.homes import GrowingPair, Pair, home_of
 from tolerant.sql.kinds import KINDS, Kind, kind_of
+from tolerant.sql.pipeline_ids import AppendOnlyJoinInput, JoinInput, PipelineId
 from tolerant.sql.predicates import And, Between, Compare, In, Like, Not, Or, Parameter, Predicate, matches
 from tolerant.sql.render import render
 from tolerant.sql.statements import (
@@ -137,6 +137,7 @@ __all__ = [
     "AggregateSelect",
     "AlterQuery",
     "And",
+    "AppendOnlyJoinInput",
     "Between",
     "Catalogue",
     "Compare",
@@ -145,9 +146,9 @@ __all__ = [
     "CreateTable",
     "DeleteRows",
     "Drop",
-    "GrowingPair",
     "In",
     "InsertRows",
+    "JoinInput",
     "Kind",
     "Like",
     "LocalStatement",
@@ -155,8 +156,8 @@ __all__ = [
     "NotAvailable",
     "Or",
     "Outcome",
-    "Pair",
     "Parameter",
+    "PipelineId",
     "Predicate",
     "Select",
     "SelectRows",
@@ -170,7 +171,6 @@ __all__ = [
     "column_ranges",
     "decode",
     "encode",
-    "home_of",
     "kind_of",
     "matches",
     "parameter_types",

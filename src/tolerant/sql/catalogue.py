@@ -7,12 +7,13 @@ everywhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tolerant.sql.definitions import check_stream, check_table
-from tolerant.sql.errors import NotAvailable, StatementError
+from tolerant.sql.errors import NotAvailable, SecretShown, StatementError
 from tolerant.sql.kinds import KINDS, kind_of
 from tolerant.sql.kinds.bounded import check_within, over_table
 from tolerant.sql.kinds.retention import looked_up
@@ -262,12 +263,11 @@ class Catalogue:
                 about=("FROM",),
             )
         if stream.uri is not None and not any(kind.feeds(stream) for kind in KINDS):
-            raise StatementError(
-                f"a stream cannot be read from {stream.uri!r}",
-                expected="'http://host/path/{key}' or 'network.toml'",
-                found=repr(stream.uri),
-                hint="without FROM a stream is fed by edge sources, through the log",
-                about=("FROM",),
+            raise _unreadable_address(
+                "a stream",
+                stream.uri,
+                "'http://host/path/{key}' or 'network.toml'",
+                "without FROM a stream is fed by edge sources, through the log",
             )
 
     def _check_table(self, table: CreateTable) -> None:
@@ -280,12 +280,7 @@ class Catalogue:
             raise StatementError(f"{table.name} is the name of a stream", about=("TABLE", table.name))
         self._check_room()
         if table.uri is not None and not table.uri.lower().endswith(_TABLE_FILES):
-            raise StatementError(
-                f"a table cannot be read from {table.uri!r}",
-                expected="'file.csv' or 'file.parquet'",
-                found=repr(table.uri),
-                about=("FROM",),
-            )
+            raise _unreadable_address("a table", table.uri, "'file.csv' or 'file.parquet'")
 
     def _check_room(self) -> None:
         if len(self.streams) + len(self.tables) >= MOST_RELATIONS:
@@ -371,12 +366,7 @@ class Catalogue:
         if statement.uri is None:
             bound_parameters(statement, query, self.tables_of(query))
         elif not statement.uri.lower().endswith(_TABLE_FILES):
-            raise StatementError(
-                f"subscriptions cannot be read from {statement.uri!r}",
-                expected="'file.csv' or 'file.parquet'",
-                found=repr(statement.uri),
-                about=("FROM",),
-            )
+            raise _unreadable_address("subscriptions", statement.uri, "'file.csv' or 'file.parquet'")
 
     def _known_query(self, name: str) -> CreateQuery:
         if name not in self.queries:
@@ -389,6 +379,13 @@ def _left_alone(statement: Statement, existing: Statement) -> str:
     return f"{UNCHANGED}: {statement.kind} {statement.about} exists" + (
         "" if same else f", and is another: {render(existing)}"
     )
+
+
+def _unreadable_address(what: str, uri: str, expected: str, hint: str = "") -> StatementError:
+    """Build the error for an address that cannot be read from; a user and password in it are not repeated."""
+    kind = SecretShown if "@" in uri else StatementError
+    shown = repr(re.sub(r"^([^/@]*//)?.*@", r"\1…@", uri, flags=re.DOTALL))
+    return kind(f"{what} cannot be read from {shown}", expected=expected, found=shown, hint=hint, about=("FROM",))
 
 
 def _check_conditions(select: Select) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tolerant.sql.errors import StatementError
 from tolerant.sql.limits import MOST_COLUMNS
-from tolerant.sql.options import check_options
+from tolerant.sql.options import check_options, check_table_options
 from tolerant.sql.statements import CreateTable
 from tolerant.sql.types import NUMERIC, TYPES
 from tolerant.streams import Column, Stream
@@ -42,8 +42,9 @@ def check_stream(stream: Stream) -> None:
 
 
 def check_table(table: CreateTable) -> None:
-    """Raise StatementError unless the table's columns and key are well formed."""
+    """Raise StatementError unless the table's columns and key are well formed, and its options limits."""
     _check_columns(table.columns, table.key)
+    check_table_options(table.options)
 
 
 def _check_columns(columns: tuple[Column, ...], key: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
 """Where a file of statements and a log differ, and the statements that would bring the log to the file.
 
-The file is the desired definition; `ALTER QUERY … WITHIN` is a change since, which a restart goes on with.
+The file is the desired definition; `ALTER QUERY … WITHIN` is a later change, which a restart keeps.
 """
 
 from __future__ import annotations

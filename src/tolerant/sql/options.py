@@ -1,4 +1,4 @@
-"""A stream's options, `WITH (name = value, …)`: what each takes, and what it may be."""
+"""The options of a stream or table, `WITH (name = value, …)`: what each takes, and what it may be."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from urllib.parse import urlsplit
 from tolerant.sql.durations import LONGEST, duration_text, read_duration
 from tolerant.sql.errors import SecretShown, StatementError
 from tolerant.sql.limits import MOST_STREAM_SHARDS
-from tolerant.streams import CHOOSERS, POLICIES, REDIRECTS, SPLIT, Limits, Stream, StreamOptions
+from tolerant.streams import CHOOSERS, POLICIES, REDIRECTS, SPLIT, Limits, Stream, StreamOptions, TableOptions
 
 NAMES = tuple(field.name for field in fields(StreamOptions) if field.name != "latency_percentile")
 """The options that a stream has."""
+
+TABLE_NAMES = tuple(field.name for field in fields(TableOptions))
+"""The options that a table has."""
 
 _DURATIONS = ("tick", "latency", "lease", "retention", "timeout", "stale_after")
 _LIMITS = tuple(f"max_{field.name}" for field in fields(Limits))
@@ -25,6 +28,8 @@ _POLLED = (
     "path", "batch", "at_once", "per_second", "timeout", "max_interval", "chooser", "stale_after", "redirects",
     "credentials",
 )  # fmt: skip
+_LARGEST_LIMIT = 2**53
+_LIMIT = "a whole number, at least 1"
 _CREDENTIALS = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _NOT_POLLED = ("shrink", "policy", "shards", "shard", "latency_percentile")
 
@@ -82,7 +87,7 @@ def check_options(stream: Stream) -> None:
         ("timeout", "a duration, more than nothing", lambda: 0 < options.timeout <= LONGEST),
         ("max_interval", "a whole number of ticks, at least 1", lambda: options.max_interval >= 1),
         ("chooser", f"one of {', '.join(CHOOSERS)}", lambda: options.chooser in CHOOSERS),
-        *((name, "a whole number, at least 1", lambda name=name: getattr(options, name) >= 1) for name in _LIMITS),
+        *((name, _LIMIT, lambda name=name: _is_limit(getattr(options, name))) for name in _LIMITS),
         ("stale_after", "a duration of at least a tick", lambda: options.stale_after == 0 or _ticks(options) >= 1),
         ("redirects", f"one of {', '.join(REDIRECTS)}", lambda: options.redirects in REDIRECTS),
     ]
@@ -100,6 +105,17 @@ def check_options(stream: Stream) -> None:
             hint="rows go to a shard by that column; a query must group by it or pin it",
             about=("WITH", "shards"),
         )
+
+
+def check_table_options(options: TableOptions) -> None:
+    """Raise StatementError, naming the option, unless the table's options are limits."""
+    for name in TABLE_NAMES:
+        if not _is_limit(getattr(options, name)):
+            raise _wrong(name, _LIMIT, getattr(options, name))
+
+
+def _is_limit(value: int) -> bool:
+    return 1 <= value <= _LARGEST_LIMIT
 
 
 def _is_short(percentile: float) -> bool:

@@ -15,8 +15,9 @@ from tolerant.sql.errors import StatementError, expected, position
 from tolerant.sql.kinds import recognise
 from tolerant.sql.limits import LONGEST_TEXT
 from tolerant.sql.local import check_local, read_delete, read_insert, read_select_rows, read_show
-from tolerant.sql.options import NAMES, read_option
+from tolerant.sql.options import NAMES, TABLE_NAMES, read_option
 from tolerant.sql.selects import outline
+from tolerant.sql.sqlglot_log import silent_sqlglot
 from tolerant.sql.statements import (
     AlterQuery,
     CreateQuery,
@@ -30,7 +31,7 @@ from tolerant.sql.statements import (
 )
 from tolerant.sql.tokens import source, span, statements, tokenise
 from tolerant.sql.types import canonical_type
-from tolerant.streams import Column, KeyPart, Stream, StreamOptions
+from tolerant.streams import Column, KeyPart, Stream, StreamOptions, TableOptions
 
 _BEGINNINGS = "CREATE, ALTER, DROP, SHOW, SUBSCRIBE, UNSUBSCRIBE, INSERT, DELETE or SELECT"
 
@@ -47,6 +48,7 @@ def parse(text: str, catalogue: Catalogue | None = None) -> Statement:
     return found[0]
 
 
+@silent_sqlglot()
 def parse_many(text: str, catalogue: Catalogue | None = None) -> list[Statement]:
     """See `tolerant.sql.parse_many`."""
     known = None if catalogue is None else catalogue.copy()
@@ -174,14 +176,13 @@ def _relation(cursor: Cursor, what: str) -> CreateStream | CreateTable:
     cursor.take_word("KEY")
     key = tuple(column for column, _ in cursor.take_list("a key column"))
     uri = cursor.take_string("a URI in quotes after FROM") if cursor.skip_word("FROM") else None
+    given = _options(cursor, TABLE_NAMES if what == "TABLE" else NAMES) if cursor.skip_word("WITH") else {}
+    cursor.end("FROM, WITH or ';'" if uri is None else "WITH or ';'")
     if what == "TABLE":
-        cursor.end("FROM or ';'" if uri is None else "';'")
-        table = CreateTable(name, columns, key, uri)
+        table = CreateTable(name, columns, key, uri, TableOptions(**given))
         check_table(table)
         return table
-    options = _options(cursor) if cursor.skip_word("WITH") else StreamOptions()
-    cursor.end("FROM, WITH or ';'" if uri is None else "WITH or ';'")
-    stream = Stream(name, columns, key, uri, options)
+    stream = Stream(name, columns, key, uri, StreamOptions(**given))
     check_stream(stream)
     return CreateStream(stream)
 
@@ -211,16 +212,16 @@ def _type(cursor: Cursor) -> str:
     return found
 
 
-def _options(cursor: Cursor) -> StreamOptions:
+def _options(cursor: Cursor, names: tuple[str, ...]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for option in take_options(cursor):
-        if option.name not in NAMES:
+        if option.name not in names:
             raise StatementError(
                 f"there is no option {option.name}",
-                expected=f"one of {', '.join(NAMES)}",
+                expected=f"one of {', '.join(names)}",
                 found=option.name,
                 span=option.place,
-                hint=f"the options are {', '.join(NAMES)}",
+                hint=f"the options are {', '.join(names)}",
             )
         try:
             field, value = read_option(option.name, option.value)
@@ -228,7 +229,7 @@ def _options(cursor: Cursor) -> StreamOptions:
             error.span = error.span or option.value_place
             raise
         given[field] = value
-    return StreamOptions(**given)
+    return given
 
 
 def _query(cursor: Cursor) -> CreateQuery:

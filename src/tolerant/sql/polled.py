@@ -8,7 +8,7 @@ from typing import Any
 from tolerant.queries import Aggregate
 from tolerant.sql.catalogue import Catalogue
 from tolerant.sql.membership import Keys, instance_name, members
-from tolerant.sql.naming import named_items
+from tolerant.sql.named_items import named_items
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream
 

@@ -49,7 +49,7 @@ from tolerant.sql.statements import (
     Unsubscribe,
     ViewSelect,
 )
-from tolerant.streams import Column, KeyPart, Limits, Stream, StreamOptions
+from tolerant.streams import Column, KeyPart, Limits, Stream, StreamOptions, TableOptions
 
 
 def render(statement: Statement) -> str:
@@ -63,8 +63,8 @@ def render(statement: Statement) -> str:
         case CreateStream(stream):
             what = f"STREAM{_unless(statement)}"
             return _definition(what, stream.name, stream.columns, stream.key, stream.uri) + _options(stream)
-        case CreateTable(name, columns, key, uri):
-            return _definition(f"TABLE{_unless(statement)}", name, columns, key, uri)
+        case CreateTable(name, columns, key, uri, options):
+            return _definition(f"TABLE{_unless(statement)}", name, columns, key, uri) + _table_options(options)
         case CreateQuery(name, parameters, select):
             arguments = f"({', '.join(map(quoted, parameters))})" if parameters else ""
             what = f"CREATE QUERY{_unless(statement)} {quoted(name)}{arguments}"
@@ -290,6 +290,13 @@ def _options(stream: Stream) -> str:
         for name, text in texts.items()
         if getattr(options, name) != getattr(usual, name)
     ]
+    return f" WITH ({', '.join(given)})" if given else ""
+
+
+def _table_options(options: TableOptions) -> str:
+    """The options that are not the default; none: nothing."""
+    values = ((field, getattr(options, field.name)) for field in fields(TableOptions))
+    given = [f"{field.name} = {value}" for field, value in values if value != field.default]
     return f" WITH ({', '.join(given)})" if given else ""
 
 

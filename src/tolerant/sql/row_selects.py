@@ -16,12 +16,13 @@ from typing import Any, TypeVar
 
 from sqlglot import Token, exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError
+from sqlglot.errors import ParseError, SqlglotError
 
 from tolerant.sql.errors import StatementError
 from tolerant.sql.predicates import Like, check_pattern, matches
 from tolerant.sql.scope import Scope, constant, place
 from tolerant.sql.selects import unreadable, written
+from tolerant.sql.sqlglot_log import silent_sqlglot
 from tolerant.sql.statements import CreateTable
 from tolerant.sql.tokens import span, tokenise
 from tolerant.sql.types import NUMERIC
@@ -84,6 +85,7 @@ class RowSelect:
         return [dict(zip(self.columns, row, strict=True)) for row in self._run(rows)]
 
 
+@silent_sqlglot()
 def read_select(text: str, table: CreateTable) -> RowSelect:
     """The SELECT that the text says, over the rows of the table.
 
@@ -93,7 +95,7 @@ def read_select(text: str, table: CreateTable) -> RowSelect:
     tree = parsed(text, tokenise(text), exp.Select, "a single SELECT")
     try:
         return _Reader(text, tree, table).read()
-    except RecursionError:
+    except (RecursionError, SqlglotError):  # writing a tree that is nested deeply, sqlglot raises either
         raise StatementError("the select is nested too deeply", span=(0, len(text))) from None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from tolerant.sql.predicates import Operand, Predicate
-from tolerant.streams import Column, KeyPart, Stream
+from tolerant.streams import Column, KeyPart, Stream, TableOptions
 
 Function: TypeAlias = Literal["sum", "avg", "min", "max", "count"]
 Otherwise: TypeAlias = Literal["widen", "withhold"]
@@ -65,9 +65,10 @@ class Range:
 class Sharing:
     """How the subscriptions to a template share channels, `WITH (channel = …, …)`.
 
-    The prices are in any one currency, only their ratios count: `channel` of one a period, `transfer` of a row sent,
-    `waste` of a row that a subscriber gets in vain. By default a channel costs as much as a row, and twenty rows in
-    vain as one that is sent, as in seed 002. `procedure`: what a channel carries. `method` "none": nothing is shared.
+    The prices are in any one currency, only their ratios count: `channel` of a channel per period, `transfer` of a
+    row sent, `waste` of a row that a subscriber receives and did not ask for. By default a channel costs as much as a
+    row sent, and so do twenty wasted rows, as in [CBGM]. `procedure`: what a channel carries. `method`
+    "none": nothing is shared.
     """
 
     channel: float = 1.0
@@ -274,12 +275,13 @@ class CreateStream(Creation):
 
 @dataclass(frozen=True)
 class CreateTable(Creation):
-    """`CREATE TABLE name (…) KEY (…) FROM 'uri'`; no `uri`: its rows come through the log."""
+    """`CREATE TABLE name (…) KEY (…) FROM 'uri' WITH (…)`; no `uri`: its rows come through the log."""
 
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     uri: str | None = None
+    options: TableOptions = field(default_factory=TableOptions)
     kind: ClassVar[str] = "table"
 
     def type_of(self, column: str) -> str | None:

@@ -101,6 +101,6 @@ def _refuse_duplicates(path: Path, names: list[str], keys: list[tuple[KeyPart, .
             shown = ", ".join(f"{name} = {part!r:.40}" for name, part in zip(names, key, strict=True))
             raise StatementError(
                 f"{path.name}, row {row}: the key {shown} stands in row {first} already",
-                expected="one row a key",
+                expected="one row per key",
                 found=f"rows {first} and {row}",
             )

@@ -11,7 +11,7 @@ from tolerant.sql import AggregateSelect, AlterQuery, Catalogue, CreateQuery, Cr
 from tolerant.sql.predicates import Compare
 from tolerant.sql.statements import Function
 from tolerant.testing.pipelines import Checkpoint, ShardFactory, SimulatedPipeline
-from tolerant.testing.world import World
+from tolerant.testing.simulated_cluster import SimulatedCluster
 from tolerant.transport.rows import clock_batch
 
 _FUNCTIONS: tuple[Function, ...] = ("sum", "avg", "avg", "min", "max", "count")
@@ -22,7 +22,7 @@ _EXTREMES: tuple[tuple[Function, ...], ...] = (("min", "min", "count"), ("max", 
 class Administrator:
     """Writes statements: some queries at the start, then changes while rows flow."""
 
-    def __init__(self, world: World, kinds: list[str], hosts: list[str]) -> None:
+    def __init__(self, world: SimulatedCluster, kinds: list[str], hosts: list[str]) -> None:
         self._world = world
         self._kinds = kinds
         self._hosts = hosts
@@ -97,10 +97,10 @@ class Administrator:
         return self._world.between(0.3, 1.2) * self._world.stream.options.boundary
 
 
-class Conductor:
+class TraceClock:
     """Writes clock rows that are everybody's time, whether a pipeline runs or not, as a replay does."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self._world = world
         world.common_clock = True
         self._turn()
@@ -115,7 +115,7 @@ class Conductor:
 class Operator:
     """Starts pipelines: when none runs; on an old checkpoint or an empty one; now and then beside one that runs."""
 
-    def __init__(self, world: World, factory: ShardFactory, violated: Callable[[str], None]) -> None:
+    def __init__(self, world: SimulatedCluster, factory: ShardFactory, violated: Callable[[str], None]) -> None:
         self._world = world
         self._factory = factory
         self._violated = violated
@@ -136,7 +136,7 @@ class Operator:
     def _turn(self) -> None:
         world = self._world
         world.after(world.between(0.2, 1) * world.stream.options.boundary, self._turn)
-        if not self.running() or world.strikes("rival"):
+        if not self.running() or world.strikes("second_pipeline"):
             self._start()
 
     def _start(self) -> None:

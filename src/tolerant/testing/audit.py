@@ -1,7 +1,7 @@
-"""The judgement of a simulation: what was claimed, held against what was true (`specs/0-pipeline.md` §3, §4).
+"""The judgement of a simulation: what was claimed, held against what was true (`docs/design/pipeline.md` §3, §4).
 
-1. For every item, or sum of items that is filtered, and horizon the source's filter, and with it the value, lies inside
-   what the pipeline believes; of an item on leave that has told where it is, the value does.
+1. For every item, or sum of items that is filtered, and every watermark the source's filter, and with it the value,
+   lies inside what the pipeline believes; of a suppressed item that has reported its history, the value does.
 2. Every settled answer contains the truth and is at most 2·within wide, when it is said and as long as it stands.
 3. No accepted row is lost: in the end every item is believed where its filter is.
 4. What a source that is silent for longer than its lease has to do with is stale, and late rows are counted.
@@ -22,14 +22,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tolerant.edge.bank import FilterState
-from tolerant.kernels.decay import boundaries_passed, decayed_many
+from tolerant.edge.filter_array import FilterState
+from tolerant.kernels.decay import decayed_many, periods_passed
 from tolerant.sql import AggregateSelect, matches
 from tolerant.streams import Stream, is_sum, key_parts, key_text
+from tolerant.testing.log_replay import Reading
 from tolerant.testing.pipelines import Checkpoint, Observation
-from tolerant.testing.reading import Reading
-from tolerant.testing.world import World
+from tolerant.testing.simulated_cluster import SimulatedCluster
 from tolerant.transport.rows import unpack
+from tolerant.transport.topics import TopicKind
 
 SETTLES_WITHIN = 4
 """Boundaries after the last fault until every query must have settled, besides a lease."""
@@ -51,7 +52,7 @@ class Audit:
     not settle.
     """
 
-    world: World
+    world: SimulatedCluster
     checkpoint: Checkpoint
     violated: Callable[[Violation], None]
     foolish: bool = False
@@ -67,17 +68,17 @@ class Audit:
         """Judge everything that was observed."""
         for observation in self.checkpoint.observations:
             for output in observation.outputs:
-                if output.topic.startswith("answers."):
+                if TopicKind.ANSWERS.matches(output.topic):
                     self._hear(unpack(output.payload).to_pylist())
-                elif output.topic.startswith("current."):
-                    self._forget_dropped(output.topic.removeprefix("current."), unpack(output.payload).to_pylist())
-            horizon = self.reading.horizon(observation.position)
-            silent = self._silent(observation.position, horizon)
+                elif TopicKind.CURRENT.matches(output.topic):
+                    self._forget_dropped(TopicKind.CURRENT.owner(output.topic), unpack(output.payload).to_pylist())
+            watermark = self.reading.watermark(observation.position)
+            silent = self._silent(observation.position, watermark)
             for answer in self._current.values():
-                if answer["at"] < horizon:
-                    self._judge(answer, horizon, "standing")
-                self._judge_staleness(answer, silent, horizon)
-            self._judge_beliefs(observation, horizon)
+                if answer["at"] < watermark:
+                    self._judge(answer, watermark, "standing")
+                self._judge_staleness(answer, silent, watermark)
+            self._judge_beliefs(observation, watermark)
             self._judge_counts(observation)
 
     def _hear(self, answers: list[dict[str, Any]]) -> None:
@@ -103,47 +104,49 @@ class Audit:
             self.violated(Violation("progress", settled_from, f"pipeline {self.checkpoint.id} has done nothing"))
             return
         last = self.checkpoint.observations[-1]
-        horizon = self.reading.horizon(last.position)
-        self._judge_losses(last, horizon)
-        self._judge_progress(horizon, settled_from)
+        watermark = self.reading.watermark(last.position)
+        self._judge_losses(last, watermark)
+        self._judge_progress(watermark, settled_from)
 
     # -- beliefs ------------------------------------------------------------------------------------------------
 
-    def _judge_beliefs(self, observation: Observation, horizon: int) -> None:
-        for key, value, state, moment in self._live(horizon):
+    def _judge_beliefs(self, observation: Observation, watermark: int) -> None:
+        for key, value, state, moment in self._live(watermark):
             believed = observation.believed.get(key)
             if believed is None:
-                self._violate("loss", horizon, f"item {key} is not known")
+                self._violate("loss", watermark, f"item {key} is not known")
                 continue
             centre, width, low, high, recalled = believed
             actual, stands = self._width(state, moment), state.centre_at(moment // self.world.stream.options.tick)
             if not _inside(stands, actual, centre, width):
                 text = f"filter of {key} is {stands} ± {actual}/2 under {state.version:#x}"
-                self._violate("belief", horizon, f"{text}, believed {centre} ± {width}/2")
+                self._violate("belief", watermark, f"{text}, believed {centre} ± {width}/2")
             elif not low - _slack(value) <= value <= high + _slack(value):
-                self._violate("belief", horizon, f"value of {key} is {value}, believed {low} … {high}")
-            elif state.far and not recalled and not (low <= state.leave if state.far > 0 else high >= state.leave):
-                self._violate("belief", horizon, f"{key} may go to {state.leave} unheard, believed {low} … {high}")
+                self._violate("belief", watermark, f"value of {key} is {value}, believed {low} … {high}")
+            elif state.suppress_side and not recalled:
+                beyond = state.suppress_beyond
+                if not (low <= beyond if state.suppress_side > 0 else high >= beyond):
+                    self._violate("belief", watermark, f"{key} may go to {beyond} unheard, believed {low} … {high}")
 
-    def _judge_losses(self, observation: Observation, horizon: int) -> None:
-        for key, _, state, moment in self._live(horizon):
+    def _judge_losses(self, observation: Observation, watermark: int) -> None:
+        for key, _, state, moment in self._live(watermark):
             centre, width = observation.believed.get(key, (math.nan, 0.0))[:2]
             sent = state.centre_at(moment // self.world.stream.options.tick)
             if centre != sent and width < math.inf:  # a row that could not be used makes the width unknown
-                self._violate("loss", horizon, f"item {key} is at {sent} by what it sent last, believed {centre}")
+                self._violate("loss", watermark, f"item {key} is at {sent} by what it sent last, believed {centre}")
 
-    def _live(self, horizon: int) -> Iterator[tuple[str, float, FilterState, int]]:
+    def _live(self, watermark: int) -> Iterator[tuple[str, float, FilterState, int]]:
         """The items that exist, what they are and how they are filtered, and as of when."""
         for key, truth in self.world.truth.items.items():
-            moment = truth.known_until(horizon)
+            moment = truth.known_until(watermark)
             value, state = truth.values.at(moment), truth.filters.at(moment)
-            if value is not None and state is not None and not self.reading.was_late(key, horizon):
+            if value is not None and state is not None and not self.reading.was_late(key, watermark):
                 yield key, value, state, moment
 
     def _width(self, state: FilterState, moment: int) -> float:
         import numpy as np
 
-        passed = boundaries_passed(moment, self.world.stream.options.boundary) - state.since
+        passed = periods_passed(moment, self.world.stream.options.boundary) - state.since
         return float(decayed_many(np.array([state.granted]), state.shrink, np.array([passed]))[0])
 
     def _value(self, key: str, moment: int) -> float | None:
@@ -152,27 +155,27 @@ class Audit:
 
     # -- silence and counts -------------------------------------------------------------------------------------
 
-    def _silent(self, position: int, horizon: int) -> list[str]:
+    def _silent(self, position: int, watermark: int) -> list[str]:
         """The existing items of sources that have not been heard for longer than their lease."""
         heard, lease = self.reading.heard(position), self.world.stream.options.lease
-        silent = {source for source, at in heard.items() if at + lease < horizon}
+        silent = {source for source, at in heard.items() if at + lease < watermark}
         return [
             key
             for key, truth in self.world.truth.items.items()
             if self.world.owners[key] in silent and truth.values.at(heard[self.world.owners[key]]) is not None
         ]
 
-    def _judge_staleness(self, answer: dict[str, Any], silent: list[str], horizon: int) -> None:
+    def _judge_staleness(self, answer: dict[str, Any], silent: list[str], watermark: int) -> None:
         if answer["stale"] or not silent:
             return
-        asked = [select for select in self.reading.definitions(answer["query"], horizon) if select is not None]
+        asked = [select for select in self.reading.definitions(answer["query"], watermark) if select is not None]
         if asked and all(set(silent) & set(self._members(select).get(answer["group"], [])) for select in asked):
             text = f"{answer['query']} [{answer['group']}] of {answer['at']} is not stale, but {silent} are"
-            self._violate("staleness", horizon, text)
+            self._violate("staleness", watermark, text)
 
     def _judge_counts(self, observation: Observation) -> None:
         """Late rows are counted, where the pipeline says how it is."""
-        for row in said(observation, "status."):
+        for row in said(observation, TopicKind.STATUS):
             if row["key"] == "summary/0":
                 counted, late = json.loads(row["body"])["late"], self.reading.late_rows(observation.position)
                 if counted < late:
@@ -211,23 +214,23 @@ class Audit:
 
     # -- progress -----------------------------------------------------------------------------------------------
 
-    def _judge_progress(self, horizon: int, settled_from: int) -> None:
-        if horizon < settled_from:
-            self._violate("progress", horizon, f"the horizon has not come to {settled_from}")
+    def _judge_progress(self, watermark: int, settled_from: int) -> None:
+        if watermark < settled_from:
+            self._violate("progress", watermark, f"the watermark has not come to {settled_from}")
         for observation in self.checkpoint.observations:
-            for answer in said(observation, "answers."):
+            for answer in said(observation, TopicKind.ANSWERS):
                 if answer["at"] >= settled_from and not is_settled(answer) and not self._asks(answer["query"]):
                     self._violate("progress", answer["at"], f"not settled any more: {answer}")
         for name, query in self.reading.catalogue.queries.items():
             assert isinstance(query.select, AggregateSelect)
             for group, keys in self._members(query.select).items():
-                if any(self.world.truth.items[key].values.at(horizon) is not None for key in keys):
+                if any(self.world.truth.items[key].values.at(watermark) is not None for key in keys):
                     last = self._current.get((name, group))
-                    recently = horizon - SETTLES_WITHIN * self.world.stream.options.boundary
+                    recently = watermark - SETTLES_WITHIN * self.world.stream.options.boundary
                     waited = self.foolish or self._settled_at.get((name, group), recently) > recently
                     waits = self._asks(name) and waited
                     if last is None or not (is_settled(last) or waits):
-                        self._violate("progress", horizon, f"{name} [{group}] has not settled: {last}")
+                        self._violate("progress", watermark, f"{name} [{group}] has not settled: {last}")
 
     def _asks(self, name: str) -> bool:
         """Whether a query may have to wait for items that it asks."""
@@ -239,10 +242,10 @@ class Audit:
         self.violated(Violation(promise, at, f"pipeline {self.checkpoint.id}: {text}"))
 
 
-def said(observation: Observation, topic: str) -> Iterator[dict[str, Any]]:
-    """The rows that were said to topics that begin so."""
+def said(observation: Observation, kind: TopicKind) -> Iterator[dict[str, Any]]:
+    """The rows that were written to topics of this kind."""
     for output in observation.outputs:
-        if output.topic.startswith(topic):
+        if kind.matches(output.topic):
             yield from unpack(output.payload).to_pylist()
 
 

@@ -29,7 +29,7 @@ class FailingLog:
 
     >>> from tolerant.transport import MemoryLog
     >>> log = FailingLog(MemoryLog(), fail=lambda call: call.method == "append" and call.number < 2)
-    >>> log.append("updates.traffic", pa.record_batch({"kind": ["beat"]}))
+    >>> log.append("updates.traffic", pa.record_batch({"kind": ["heartbeat"]}))
     Traceback (most recent call last):
         ...
     tolerant.transport.log.LogError: append number 0 failed on cue

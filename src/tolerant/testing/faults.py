@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Faults:
-    """Chances between 0 and 1; the comment says of what. `Faults()` is bad weather, `Faults.none()` is calm.
+    """Probabilities of faults; the comments say of what. `Faults()` injects all but `poison`, `Faults.none()` none.
 
     >>> Faults(source_crash=0.0).source_crash, Faults.none().slow_append
     (0.0, 0.0)
@@ -30,7 +30,7 @@ class Faults:
     pipeline_stall: float = 0.03  # of a batch: the next one comes late
     pipeline_clock: float = 0.01  # of a clock row: it steps back or ahead
     cold_start: float = 0.25  # of a restart: on an empty checkpoint
-    rival: float = 0.02  # of a batch: a second pipeline starts while this one runs
+    second_pipeline: float = 0.02  # of a batch: a second pipeline starts while this one runs
     poison: float = 0.0  # of an append without departures: every shard fails at it, and it is put into quarantine
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@ under a seeded scheduler that delays, repeats, kills and restarts; and the audit
 items be split.
 
 ```python
-world = NetworkWorld(seed=7)
+world = SimulatedNetwork(seed=7)
 world.run(seconds=60)
 assert not world.violations()
 ```
@@ -17,24 +17,25 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from tolerant.client import Client, send
+from tolerant.client import Client, StatementClient
 from tolerant.edge import Source
-from tolerant.edge.aggregating import Aggregator
+from tolerant.edge.aggregators import Aggregator
 from tolerant.planning import Network, network_text
 from tolerant.queries import Answer
 from tolerant.spark.hosting import Output
-from tolerant.spark.kinds.networked import NetworkShard
+from tolerant.spark.kinds.network import NetworkShard
 from tolerant.sql import AggregateSelect, CreateQuery, CreateStream, parse
 from tolerant.sql.networks import aggregates, tightest_of
 from tolerant.streams import SECOND, SPLIT
 from tolerant.transport.memory import MemoryLog
-from tolerant.transport.plans import reports_topic
 from tolerant.transport.rows import clock_batch
+from tolerant.transport.topics import QUERIES, TopicKind, reports_topic, updates_topic
 
 STREAM = (
     "CREATE STREAM prices (item STRING, price DOUBLE) KEY (item) FROM 'network.toml'"
     " WITH (tick = '100 ms', period = 10, latency = '500 ms', lease = '3 s')"
 )
+_REPEATED = (TopicKind.UPDATES, TopicKind.COPIES, TopicKind.REPORTS)  # topics whose entries may come twice
 _BEGIN = 1_000 * SECOND
 _STEP = SECOND // 20
 """Microseconds between two turns of the scheduler."""
@@ -70,7 +71,7 @@ class _Journal:
         return None if place < 0 else self.values[place]
 
 
-class NetworkWorld:
+class SimulatedNetwork:
     """See the module. network: default a random one. faults: whether processes die, and rows come twice."""
 
     def __init__(
@@ -88,7 +89,7 @@ class NetworkWorld:
         if seed % 2:  # so that items are answered by several aggregators, a share each
             options = replace(options, policy=SPLIT)
         self.stream = replace(statement.stream, network=network_text(self.network), options=options)
-        send(self.log, CreateStream(self.stream))
+        StatementClient(self.log).send(CreateStream(self.stream))
         self.values = {item: rng.uniform(-10, 10) for item in self.items}
         self.steps = {item: rng.choice((0.0, 0.02, 0.1, 0.5)) for item in self.items}
         self.journal = {item: _Journal() for item in self.items}
@@ -102,7 +103,7 @@ class NetworkWorld:
         self.shard = self._born()
         self.within: dict[str, float] = {}
         for text in queries if queries is not None else self._queries():
-            send(self.log, parse(text))
+            StatementClient(self.log).send(parse(text))
 
     def _queries(self) -> list[str]:
         found = []
@@ -140,7 +141,7 @@ class NetworkWorld:
             if self.now >= self.wake.get(name, 0):
                 self._aggregate(name)
         if rng.random() < 0.5:
-            self.log.append(f"updates.{self.stream.name}", clock_batch(self.now, self.epoch, "checkpoint"))
+            self.log.append(updates_topic(self.stream.name), clock_batch(self.now, self.epoch, "checkpoint"))
         if rng.random() < 0.3:
             self.read()
 
@@ -173,7 +174,7 @@ class NetworkWorld:
 
     def _repeat(self, position: int) -> None:
         """What was just appended comes twice."""
-        topics = [topic for topic in self.log.topics() if topic.startswith(("updates.", "copies.", "reports."))]
+        topics = [topic for topic in self.log.topics() if TopicKind.of(topic) in _REPEATED]
         again = [(entry.topic, entry.payload) for entry in self.log.read(topics, position)]
         if again:
             self.log.append_packed(again)
@@ -205,7 +206,7 @@ class NetworkWorld:
 
     def read(self) -> list[Output]:
         """The shard takes what is in the log, in batches cut anyhow."""
-        topics = ["queries", "updates.prices", reports_topic("prices")]
+        topics = [QUERIES, updates_topic("prices"), reports_topic("prices")]
         entries = self.log.read(topics, self.position)
         said: list[Output] = []
         while entries:
@@ -274,5 +275,5 @@ class NetworkWorld:
     def _spans(self, query: str) -> list[tuple[Answer, int]]:
         """Every answer of a query, with the time up to which it held: that of the next one, or of the watermark."""
         answers = self.answers(query)
-        ends = [answer.at for answer in answers[1:]] + [self.shard.horizon or 0]
+        ends = [answer.at for answer in answers[1:]] + [self.shard.watermark or 0]
         return list(zip(answers, ends, strict=True)) if answers else []

@@ -11,8 +11,9 @@ from typing import Any
 from tolerant.sql import CreateQuery, CreateTable, decode
 from tolerant.sql.predicates import Operand, Parameter
 from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect
-from tolerant.transport.log import QUERIES, Entry
+from tolerant.transport.log import Entry
 from tolerant.transport.rows import unpack
+from tolerant.transport.topics import QUERIES, TopicKind
 
 Row = dict[str, Any]
 Told = tuple[int, str, int, str, str]
@@ -34,7 +35,7 @@ class PairTruth:
         self._arrived: list[Row] = []
         self._waiting: list[Row] = []
         self._clocks: dict[str, int] = {}
-        self._horizon: int | None = None
+        self._watermark: int | None = None
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Take what the log holds."""
@@ -50,10 +51,10 @@ class PairTruth:
                         self._queries[statement.name] = statement
                         if not statement.parameters:
                             self._parameters[statement.name, 0] = {}
-            elif entry.topic.startswith("subscriptions."):
+            elif TopicKind.SUBSCRIPTIONS.matches(entry.topic):
                 self._subscribe(found)
             else:
-                self._changes(entry.topic.removeprefix("changes."), found)
+                self._changes(TopicKind.CHANGES.owner(entry.topic), found)
 
     def results(self, key: tuple[str, int]) -> set[tuple[str, str]]:
         """The result rows of a subscription now: (left row, right row) as texts."""
@@ -76,14 +77,14 @@ class PairTruth:
         for row in found:
             row["table"] = table
             if row["kind"] == "clock":
-                self._apply(late, self._horizon)
+                self._apply(late, self._watermark)
                 late = []
                 self._tick(table, row["at"])
-            elif self._horizon is not None and row["at"] <= self._horizon:
+            elif self._watermark is not None and row["at"] <= self._watermark:
                 late.append(row)
             else:
                 self._arrived.append(row)
-        self._apply(late, self._horizon)
+        self._apply(late, self._watermark)
 
     def _tick(self, table: str, at: int) -> None:
         own = [row for row in self._arrived if row["table"] == table]
@@ -93,10 +94,10 @@ class PairTruth:
         if len(self._clocks) < 2:
             return
         reached = min(self._clocks.values()) - self._latency
-        self._horizon = reached if self._horizon is None else max(reached, self._horizon)
-        due = [row for row in (*self._waiting, *self._arrived) if row["at"] <= self._horizon]
-        self._waiting = [row for row in self._waiting if row["at"] > self._horizon]
-        self._arrived = [row for row in self._arrived if row["at"] > self._horizon]
+        self._watermark = reached if self._watermark is None else max(reached, self._watermark)
+        due = [row for row in (*self._waiting, *self._arrived) if row["at"] <= self._watermark]
+        self._waiting = [row for row in self._waiting if row["at"] > self._watermark]
+        self._arrived = [row for row in self._arrived if row["at"] > self._watermark]
         for moment in sorted({row["at"] for row in due}):
             self._apply([row for row in due if row["at"] == moment], moment)
 

@@ -1,8 +1,9 @@
 """The seeded fault simulator for pairs of tables: feeders, people, pipelines and a client in one process.
 
-`simulate_pair(seed)` plays one history and judges it: every subscription to a join must have been told exactly the
-result rows that brute force over the log says (`PairTruth`), once and in order, whatever was repeated, late, lost with
-a crash or said again by a pipeline that started anew; and a client that dies and resumes must hold its result rows.
+`simulate_pair(seed)` plays one history and checks it: every subscription to a join must have received exactly the
+result rows that brute force over the log yields (`PairTruth`), once and in order, whatever was repeated, late, lost in
+a crash or published again by a pipeline that started from an empty checkpoint; and a client that crashes and resumes
+must have its result rows.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Any
 
 from tolerant.client import Client, Position
 from tolerant.spark.kinds.pairs import PairShard
-from tolerant.sql import CreateQuery, CreateTable, Pair, Subscribe, Unsubscribe, parse
+from tolerant.sql import CreateQuery, CreateTable, JoinInput, Subscribe, Unsubscribe, parse
 from tolerant.testing.pair_truth import PairTruth, Told
 from tolerant.testing.rows_simulation import OPTIONS, Feeder, RowsSimulation
 from tolerant.transport.rows import unpack
+from tolerant.transport.topics import answers_topic
 
 _STATEMENTS = [
     parse(text)
@@ -30,7 +32,7 @@ _STATEMENTS = [
 ]
 _TABLES = tuple(statement for statement in _STATEMENTS if isinstance(statement, CreateTable))
 _QUERIES = {statement.name: statement for statement in _STATEMENTS if isinstance(statement, CreateQuery)}
-_PAIR = Pair.of(*_TABLES)
+_PAIR = JoinInput.of(*_TABLES)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class _Simulation(RowsSimulation):
     # -- judgement ---------------------------------------------------------------------------------------------------
 
     def judge(self) -> PairReport:
-        """Hold what was said against what had to be."""
+        """Checks the published result rows against the truth."""
         truth = PairTruth(_TABLES, OPTIONS.latency, OPTIONS.lease)
         truth.read(self._log.read(self._topics))
         violations, told = list(self._misheard), self._told()
@@ -115,7 +117,7 @@ class _Simulation(RowsSimulation):
         found: dict[tuple[str, int], list[Told]] = {}
         for query in _QUERIES:
             newest = -1
-            for entry in self._log.read(f"answers.{query}"):
+            for entry in self._log.read(answers_topic(query)):
                 rows = [row for row in unpack(entry.payload).to_pylist() if row["step"] > newest]
                 for row in rows:
                     result = {n.removeprefix("row."): value for n, value in row.items() if n.startswith("row.")}

@@ -6,31 +6,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
+from tolerant.spark.entry_contents import read_names
 from tolerant.spark.hosting import Hosted, Output
-from tolerant.spark.naming import read_names
 from tolerant.streams import Stream
-from tolerant.testing.world import World
+from tolerant.testing.simulated_cluster import SimulatedCluster
 from tolerant.transport import Entry, Fence, Fenced
-from tolerant.transport.log import QUERIES, START
+from tolerant.transport.log import START
 from tolerant.transport.quarantine import Quarantined, bodies, is_marked, marked, record
 from tolerant.transport.rows import NO_TIME, clock_batch
+from tolerant.transport.topics import EPOCHS, QUERIES
 
 
 class Auditable(Hosted, Protocol):
-    """A shard that lets the audit look at what it reckons with."""
+    """A shard that shows the audit its filters and bounds."""
 
     def believed(self, key: str) -> tuple[float, float]:
-        """(centre, width) of an item's filter at the horizon; an infinite width is unknown. `KeyError`: no such
+        """(centre, width) of an item's filter at the watermark; an infinite width is unknown. `KeyError`: no such
         item.
         """
         ...
 
     def ends(self, key: str) -> tuple[float, float]:
-        """Between which values an item is reckoned with at the horizon. `KeyError`: no such item."""
+        """Bounds of an item's value at the watermark. `KeyError`: no such item."""
         ...
 
     def recalled(self, key: str) -> bool:
-        """Whether that is where the item has told that it is, whatever its leave."""
+        """Whether these bounds come from the item's reported history, whatever suppression is in force."""
         ...
 
 
@@ -39,8 +40,8 @@ ShardFactory: TypeAlias = Callable[[Stream, int, int, str], Auditable]
 
 
 class Belief(NamedTuple):
-    """What a shard reckons with for an item: its filter, between which values it must be, and whether because it has
-    told so.
+    """What a shard knows of an item: its filter, the bounds of its value, and whether these come from its reported
+    history.
     """
 
     centre: float
@@ -51,7 +52,7 @@ class Belief(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What a pipeline had said, and what its shard reckoned with, when it had read up to a position."""
+    """The outputs of a pipeline, and what its shard knew of the items, when it had read up to a position."""
 
     position: int
     outputs: list[Output]
@@ -77,7 +78,9 @@ class Checkpoint:
 class SimulatedPipeline:
     """One run of a pipeline on a checkpoint, from its start to its crash or fencing."""
 
-    def __init__(self, world: World, checkpoint: Checkpoint, factory: ShardFactory, violated: Callable[[str], None]):
+    def __init__(
+        self, world: SimulatedCluster, checkpoint: Checkpoint, factory: ShardFactory, violated: Callable[[str], None]
+    ):
         self._world = world
         self._factory = factory
         self._violated = violated
@@ -118,7 +121,7 @@ class SimulatedPipeline:
         world, options = self._world, self._world.stream.options
         if not self.alive:
             return
-        newest = world.log.latest("epochs", f"pipeline/{world.stream.name}")
+        newest = world.log.latest(EPOCHS, f"pipeline/{world.stream.name}")
         if newest is not None and newest.version > self.epoch and world.random.random() < 0.5:
             self._stop("sees a newer epoch")
             return

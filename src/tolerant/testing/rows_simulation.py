@@ -14,15 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tolerant.client import send
+from tolerant.client import StatementClient
 from tolerant.kernels.versions import version
 from tolerant.spark.hosting import Hosted
 from tolerant.sql import CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND, StreamOptions
-from tolerant.transport.changes import ARROW, changes_batch, clock_row, topic_of
-from tolerant.transport.log import QUERIES, START
+from tolerant.transport.changes import ARROW, changes_batch, clock_row
+from tolerant.transport.log import START
 from tolerant.transport.memory import MemoryLog
+from tolerant.transport.topics import QUERIES, changes_topic, subscriptions_topic
 
 OPTIONS = StreamOptions()
 
@@ -101,18 +102,18 @@ class RowsSimulation(ABC):
         self._seed, self._random = seed, random.Random(seed)
         self._log, self._now = MemoryLog(), 1_000_000 * SECOND
         for statement in statements:
-            send(self._log, statement)
+            StatementClient(self._log).send(statement)
         self._tables = tuple(statement for statement in statements if isinstance(statement, CreateTable))
         self._queries = {statement.name: statement for statement in statements if isinstance(statement, CreateQuery)}
-        self._subscriptions = f"subscriptions.{home}"
-        self._topics = (QUERIES, *(topic_of(table.name) for table in self._tables), self._subscriptions)
+        self._subscriptions = subscriptions_topic(home)
+        self._topics = (QUERIES, *(changes_topic(table.name) for table in self._tables), self._subscriptions)
         self._feeders = [Feeder(name, table, self._random.randint(-200_000, 200_000)) for name, table in feeders]
         self._make = make
         self._pipelines = [Pipeline("p0", make)]
         self._restarts = 0
 
     def play(self, steps: int) -> None:
-        """So many things happen; then the weather turns calm: everything is sent, read and heard."""
+        """Plays `steps` random events, then stops the faults: everything is sent, read and delivered."""
         for _ in range(steps):
             self._now += self._random.randint(10_000, 400_000)
             likely = self._likely()
@@ -169,12 +170,12 @@ class RowsSimulation(ABC):
 
     def _send(self, feeder: Feeder, count: int) -> None:
         for batch in feeder.waiting[:count]:
-            self._log.append(topic_of(feeder.table.name), batch)
+            self._log.append(changes_topic(feeder.table.name), batch)
         del feeder.waiting[:count]
 
     def _repeat(self) -> None:
         """An append that was not sure to have succeeded is made again; or somebody writes nonsense."""
-        topic = topic_of(self._random.choice(self._tables).name)
+        topic = changes_topic(self._random.choice(self._tables).name)
         entries = self._log.read(topic)
         payload = b"nobody can read this"
         if entries and self._random.random() < 0.8:
@@ -186,7 +187,7 @@ class RowsSimulation(ABC):
 
     def _tick(self, table: CreateTable) -> None:
         clock = clock_row(table.columns, self._now, 1, self._pipelines[-1].name)
-        self._log.append(topic_of(table.name), clock)
+        self._log.append(changes_topic(table.name), clock)
 
     def _people(self) -> None:
         """Somebody subscribes or unsubscribes."""
@@ -194,10 +195,10 @@ class RowsSimulation(ABC):
 
     def _ask(self, statement: Subscribe | Unsubscribe) -> None:
         self._log.append(self._subscriptions, subscription_row(statement, self._queries[statement.name], self._tables))
-        send(self._log, statement)
+        StatementClient(self._log).send(statement)
 
     def _die(self) -> None:
-        """A feeder or the pipeline crashes, or a pipeline starts anew on an empty checkpoint."""
+        """Crashes a feeder or the pipeline, or starts a pipeline with an empty checkpoint."""
         choice = self._random.random()
         if choice < 0.4:
             self._random.choice(self._feeders).die()

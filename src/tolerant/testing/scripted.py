@@ -9,6 +9,7 @@ from typing import TypeAlias
 from tolerant.edge import ItemKey, Source
 from tolerant.transport import Log
 from tolerant.transport.rows import clock_batch
+from tolerant.transport.topics import updates_topic
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class ScriptedSource:
         self._source: Source | None = None
 
     def play(self, until: int | None = None) -> None:
-        """Play the steps up to and including `until` (default: all); a later call goes on from there."""
+        """Play the steps up to and including `until` (default: all); a later call continues from there."""
         if self._source is None and self._now == 0:
             self._start()
         while self._steps and (until is None or self._steps[0].at <= until):
@@ -108,4 +109,4 @@ class ScriptedSource:
         if self._source is not None:
             self._source.flush()
         if self._writes_clock:
-            self._log.append(f"updates.{self._stream}", clock_batch(self._now))
+            self._log.append(updates_topic(self._stream), clock_batch(self._now))

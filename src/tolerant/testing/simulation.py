@@ -10,20 +10,20 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from tolerant.edge.core import SourceCore
+from tolerant.edge.source_core import SourceCore
 from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.streams import SECOND, Column, Stream, StreamOptions
-from tolerant.testing.administrator import Administrator, Conductor, Operator
+from tolerant.testing.administrator import Administrator, Operator, TraceClock
+from tolerant.testing.adversarial import AdversarialShard, AdversarialSource
 from tolerant.testing.audit import SETTLES_WITHIN, Audit, Violation
-from tolerant.testing.bold import BoldShard, BoldSource
 from tolerant.testing.faults import Faults
 from tolerant.testing.pipelines import Checkpoint, ShardFactory
+from tolerant.testing.simulated_cluster import SimulatedCluster
 from tolerant.testing.sources import SimulatedSource, SourceFactory
-from tolerant.testing.world import World
-from tolerant.transport.log import QUERIES
 from tolerant.transport.quarantine import bodies, marked
 from tolerant.transport.rows import Grant, read_grants, unpack
+from tolerant.transport.topics import QUERIES, REPLIES_TOPIC, TopicKind
 
 STEPS = 10
 _POLICIES = ("adaptive", "predictive", "predictive", "adaptive", "predictive", "uniform", "predictive", "exact")
@@ -83,8 +83,8 @@ def simulate_faults(
     bold = seed % 16 < 8
     simulation = _Simulation(
         seed,
-        shard_factory or (BoldShard if bold else BoundedShard),
-        source_factory or (BoldSource if bold else SourceCore),
+        shard_factory or (AdversarialShard if bold else BoundedShard),
+        source_factory or (AdversarialSource if bold else SourceCore),
         faults or Faults(),
         latency,
     )
@@ -101,16 +101,16 @@ class _Simulation:
         self._violations: list[Violation] = []
         stream = _stream(seed, latency)
         self._period = stream.options.boundary
-        self.world = World(seed, stream, faults, start=1000 * self._period)
+        self.world = SimulatedCluster(seed, stream, faults, start=1000 * self._period)
         hosts = [f"h{number}" for number in range(self.world.random.randint(2, 3))]
         # A source that may filter sums has something to add up.
-        least = 2 if isinstance(sources, type) and issubclass(sources, BoldSource) else 1
+        least = 2 if isinstance(sources, type) and issubclass(sources, AdversarialSource) else 1
         self.sources = [
             SimulatedSource(self.world, host, _KINDS[: self.world.random.randint(least, 3)], sources) for host in hosts
         ]
         Administrator(self.world, _KINDS, hosts)
         if seed % _COMMON_CLOCK == 0:
-            Conductor(self.world)
+            TraceClock(self.world)
         self.operator = Operator(self.world, shards, self._replayed_differently)
         self._settled_from = 0
 
@@ -132,7 +132,7 @@ class _Simulation:
     def judge(self) -> Report:
         answers = settled = late = 0
         last = self.operator.running()[-1].checkpoint
-        foolish = isinstance(self._shards, type) and issubclass(self._shards, BoldShard)
+        foolish = isinstance(self._shards, type) and issubclass(self._shards, AdversarialShard)
         for checkpoint in self.operator.checkpoints:
             audit = Audit(self.world, checkpoint, self._violations.append, foolish)
             audit.run()
@@ -149,7 +149,7 @@ class _Simulation:
         self._violations.append(Violation("replay", self.world.now, text))
 
     def _cut_differently(self, checkpoint: Checkpoint) -> None:
-        """What is said must be a function of the log: cut into other batches, it must come out the same."""
+        """Checks that the outputs are a function of the log: other batches must yield the same outputs."""
         world = self.world
         shard = self._shards(world.stream, 0, checkpoint.epoch, checkpoint.id)
         read = [e for e in world.log.read((world.updates, QUERIES)) if e.position <= checkpoint.position]
@@ -197,12 +197,12 @@ def _function_of_the_log(outputs: list[Output]) -> dict[str, Counter[str]]:
     forms: dict[str, dict[str, Any]] = {}
     for output in outputs:
         batch = unpack(output.payload)
-        if output.topic.startswith("grants."):
+        if TopicKind.GRANTS.matches(output.topic):
             for grant in read_grants(batch.filter(batch.column("body").is_valid())):
                 if grant.item not in grants or grant.version >= grants[grant.item].version:
                     grants[grant.item] = grant
-        elif output.topic.startswith("forms."):
+        elif TopicKind.SUMS.matches(output.topic):
             forms.update({row["key"]: row for row in batch.to_pylist()})
-        elif output.topic.startswith(("answers.", "dead.", "replies")):
+        elif output.topic == REPLIES_TOPIC or TopicKind.of(output.topic) in (TopicKind.ANSWERS, TopicKind.DEAD_LETTERS):
             found.setdefault(output.topic, Counter()).update(str(tuple(row.values())) for row in batch.to_pylist())
     return found | {"grants": Counter(map(str, grants.values())), "forms": Counter(map(str, forms.values()))}

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.edge.core import SourceCore
-from tolerant.edge.post import News
+from tolerant.edge.source_core import SourceCore
+from tolerant.edge.source_transport import Inbound
 from tolerant.streams import StreamOptions, key_text
+from tolerant.testing.simulated_cluster import SimulatedCluster
 from tolerant.testing.truth import FOREVER
-from tolerant.testing.world import World
-from tolerant.transport.forms import read_forms
 from tolerant.transport.rows import UPDATES, read_grants, unpack
+from tolerant.transport.sums import read_sums
+from tolerant.transport.topics import grants_topic, sums_topic
 
 SourceFactory: TypeAlias = Callable[[str, int, StreamOptions], SourceCore]
 """(name, epoch, options) → the core of a source."""
@@ -25,7 +26,7 @@ SourceFactory: TypeAlias = Callable[[str, int, StreamOptions], SourceCore]
 class SimulatedSource:
     """One source with its items, which walk at random; dies and comes back."""
 
-    def __init__(self, world: World, name: str, kinds: Sequence[str], factory: SourceFactory) -> None:
+    def __init__(self, world: SimulatedCluster, name: str, kinds: Sequence[str], factory: SourceFactory) -> None:
         self._world = world
         self.name = name
         self._factory = factory
@@ -64,7 +65,7 @@ class SimulatedSource:
         self._accepted = min(self._accepted, self.clock - 1)
         self._sums = {}
         news = self._read_news(from_start=True)
-        self.core.form(news.forms, self.clock)
+        self.core.apply_sum_offers(news.sum_offers, self.clock)
         self.core.grant(news.grants, self.clock)
         keys = list(dict.fromkeys([*self._values, *self._leaving]))
         self._shy = [key for key in keys if world.random.random() < 0.2]
@@ -149,7 +150,7 @@ class SimulatedSource:
             return
         bad = {"kind": "banana", "key": self._keys[0], "at": self.clock, "source": self.name, "through": self.clock}
         row = {**bad, "sequence": 1, "value": 1.0, "slope": 0.0, "report": None, "grant": 0}
-        unreadable = {**row, "kind": "update", "key": "not a key of the stream", "source": "stranger"}
+        unreadable = {**row, "kind": "update", "key": "not a key of the stream", "source": "unknown"}
         world.append_rows(pa.RecordBatch.from_pylist([world.random.choice([row, unreadable])], UPDATES))
 
     # -- the application ----------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ class SimulatedSource:
         self._ship()
 
     def _corrupted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with one value that is no number. Not in a beat or gone: their values do not count."""
+        """The batch with one value that is no number. Not in a heartbeat or gone: their values do not count."""
         rows = batch.to_pylist()
         usable = [row for row in rows if row["kind"] in ("update", "hello", "ack")]
         if not usable:
@@ -307,48 +308,48 @@ class SimulatedSource:
 
     # -- the way back -------------------------------------------------------------------------------------------
 
-    def _read_news(self, from_start: bool = False) -> News:
-        world, news = self._world, News([], [])
-        forms = f"forms.{world.stream.name}"
-        topics = (f"grants.{world.stream.name}", forms)
+    def _read_news(self, from_start: bool = False) -> Inbound:
+        world, news = self._world, Inbound([], [])
+        forms = sums_topic(world.stream.name)
+        topics = (grants_topic(world.stream.name), forms)
         for entry in world.log.read(topics, 0 if from_start else self._position):
             batch = unpack(entry.payload)
             batch = batch.filter(batch.column("body").is_valid())
             if entry.topic == forms:
-                news.forms.extend(read_forms(batch, self.name))
+                news.sum_offers.extend(read_sums(batch, self.name))
             else:
                 news.grants.extend(read_grants(batch))
             self._position = entry.position
         return news
 
-    def _deliver(self, news: News) -> None:
+    def _deliver(self, news: Inbound) -> None:
         """Let news arrive: late, twice or not at all, each row by itself."""
-        arriving = News([], [])
-        for form in news.forms:
-            self._send_on(News([form], []), arriving)
+        arriving = Inbound([], [])
+        for form in news.sum_offers:
+            self._send_on(Inbound([form], []), arriving)
         for grant in news.grants:
             if self._world.owners.get(grant.item) == self.name:
-                self._send_on(News([], [grant]), arriving)
-        if arriving.forms or arriving.grants:
+                self._send_on(Inbound([], [grant]), arriving)
+        if arriving.sum_offers or arriving.grants:
             self._arrive(arriving)
 
-    def _send_on(self, one: News, arriving: News) -> None:
+    def _send_on(self, one: Inbound, arriving: Inbound) -> None:
         world = self._world
         if world.strikes("lost_grant"):
             return
         if world.strikes("late_grant"):
             world.after(self._later(), lambda: self._arrive(one))
             return
-        arriving.forms.extend(one.forms)
+        arriving.sum_offers.extend(one.sum_offers)
         arriving.grants.extend(one.grants)
         if world.strikes("repeated_grant"):
             world.after(self._later(), lambda: self._arrive(one))
 
-    def _arrive(self, news: News) -> None:
+    def _arrive(self, news: Inbound) -> None:
         if self.core is not None:
-            self._world.count("form", len(news.forms))
+            self._world.count("form", len(news.sum_offers))
             self._world.count("grant", len(news.grants))
-            self.core.form(news.forms, self.clock)
+            self.core.apply_sum_offers(news.sum_offers, self.clock)
             self._see_sums()
             self.core.grant(news.grants, self.clock)
             self._see_sums()

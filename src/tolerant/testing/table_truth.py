@@ -13,8 +13,9 @@ from typing import Any
 from tolerant.sql import CreateQuery, CreateTable, Drop, Statement, decode
 from tolerant.sql.predicates import Parameter
 from tolerant.sql.statements import RangeAggregateSelect, RangeSelect
-from tolerant.transport.log import QUERIES, Entry
+from tolerant.transport.log import Entry
 from tolerant.transport.rows import unpack
+from tolerant.transport.topics import QUERIES, TopicKind
 
 Row = dict[str, Any]
 Told = tuple[str, str, int, tuple[Any, ...]]
@@ -59,7 +60,7 @@ class TableTruth:
         self._seen: set[tuple[str, int]] = set()
         self._waiting: list[Row] = []
         self._arrived: list[Row] = []
-        self._horizon: int | None = None
+        self._watermark: int | None = None
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Take what the log holds."""
@@ -71,7 +72,7 @@ class TableTruth:
             if entry.topic == QUERIES:
                 for row in found:
                     self._statement(decode(row["body"]))
-            elif entry.topic.startswith("subscriptions."):
+            elif TopicKind.SUBSCRIPTIONS.matches(entry.topic):
                 self._subscribe(found)
             else:
                 self._changes(found)
@@ -110,21 +111,21 @@ class TableTruth:
         late: list[Row] = []
         for row in found:
             if row["kind"] == "clock":
-                self._apply(late, self._horizon)
+                self._apply(late, self._watermark)
                 late = []
                 self._tick(row["at"])
-            elif self._horizon is not None and row["at"] <= self._horizon:
+            elif self._watermark is not None and row["at"] <= self._watermark:
                 late.append(row)
             else:
                 self._arrived.append(row)
-        self._apply(late, self._horizon)
+        self._apply(late, self._watermark)
 
     def _tick(self, at: int) -> None:
         self._waiting += [row for row in self._arrived if row["at"] <= at + self._lease]
         self._arrived = []
-        self._horizon = max(at - self._latency, at - self._latency if self._horizon is None else self._horizon)
-        due = [row for row in self._waiting if row["at"] <= self._horizon]
-        self._waiting = [row for row in self._waiting if row["at"] > self._horizon]
+        self._watermark = max(at - self._latency, at - self._latency if self._watermark is None else self._watermark)
+        due = [row for row in self._waiting if row["at"] <= self._watermark]
+        self._waiting = [row for row in self._waiting if row["at"] > self._watermark]
         for moment in sorted({row["at"] for row in due}):
             self._apply([row for row in due if row["at"] == moment], moment)
 

@@ -1,9 +1,10 @@
 """The seeded fault simulator for tables: feeders, people, pipelines and clients in one process.
 
-`simulate_table(seed)` plays one history and judges it: every subscription, to rows or to an aggregate, must have heard
-exactly what brute force over the log says (`TableTruth`), once and in order, whatever was repeated, late, lost with a
-crash or said again by a pipeline that started anew, and whichever channels it shared with whom by which version of the
-channel table; and clients that die and resume must hold the rows of their range, and have heard each answer once.
+`simulate_table(seed)` plays one history and checks it: every subscription, to rows or to an aggregate, must have
+received exactly what brute force over the log yields (`TableTruth`), once and in order, whatever was repeated, late,
+lost in a crash or published again by a pipeline that started from an empty checkpoint, and whichever channels it
+shared with others in any version of the channel table; and clients that crash and resume must have the rows of their
+range, and have received each answer once.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from tolerant.spark.kinds.tables import TableShard
 from tolerant.sql import CreateQuery, CreateTable, Subscribe, Unsubscribe, parse
 from tolerant.sql.statements import RangeAggregateSelect
 from tolerant.streams import SECOND
-from tolerant.testing.channel_hearing import ChannelHearing
-from tolerant.testing.notice_hearing import answers_heard
+from tolerant.testing.channel_listener import ChannelListenerFactory
+from tolerant.testing.notice_listener import answers_heard
 from tolerant.testing.rows_simulation import OPTIONS, RowsSimulation
 from tolerant.testing.table_truth import Span, TableTruth, Told
 from tolerant.transport.rows import unpack
+from tolerant.transport.topics import answers_topic, channels_topic, notices_topic, subscriptions_topic
 
 _TABLE = parse("CREATE TABLE stock (id BIGINT, x DOUBLE, y INT) KEY (id)")
 _QUERIES = {
@@ -155,7 +157,7 @@ class _Simulation(RowsSimulation):
     # -- judgement ---------------------------------------------------------------------------------------------------
 
     def judge(self) -> TableReport:
-        """Hold what was said against what had to be."""
+        """Checks the published rows and answers against the truth."""
         truth = TableTruth(_table(), OPTIONS.latency, OPTIONS.lease)
         truth.read(self._log.read(self._topics))
         violations, count = list(self._repeated), 0
@@ -172,7 +174,7 @@ class _Simulation(RowsSimulation):
                     violations.append(f"{query} {number} heard {heard}, not {expected}")
         for (query, number), spans in sorted(truth.spans.items()):
             select = _select(query)
-            entries = self._log.read(f"notices.{query}")
+            entries = self._log.read(notices_topic(query))
             for span in spans:
                 found = answers_heard(select, entries, span)
                 count += len(found)
@@ -188,10 +190,10 @@ class _Simulation(RowsSimulation):
         ]
         return TableReport(self._seed, violations, count, self._restarts, shared)
 
-    def _hearing(self, query: str, truth: TableTruth) -> ChannelHearing:
+    def _hearing(self, query: str, truth: TableTruth) -> ChannelListenerFactory:
         """What the channels say, by their headers, to each subscription that there ever was."""
         given: dict[int, dict[str, Any]] = {0: {}}
-        for entry in self._log.read("subscriptions.stock"):
+        for entry in self._log.read(subscriptions_topic("stock")):
             for row in unpack(entry.payload).to_pylist():
                 if row["template"] == query:
                     given[row["id"]] = {name.removeprefix("parameter."): value for name, value in row.items()}
@@ -199,12 +201,12 @@ class _Simulation(RowsSimulation):
         def inside(number: int, row: dict[str, Any]) -> bool:
             return truth.inside(query, given[number], row)
 
-        return ChannelHearing(inside).read(self._log.read((f"channels.{query}", f"answers.{query}")))
+        return ChannelListenerFactory(inside).read(self._log.read((channels_topic(query), answers_topic(query))))
 
     def _shared(self, query: str) -> int:
         return sum(
             len(row["joined"])
-            for entry in self._log.read(f"channels.{query}")
+            for entry in self._log.read(channels_topic(query))
             for row in unpack(entry.payload).to_pylist()
             if row["channel"] >= 0
         )

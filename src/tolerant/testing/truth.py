@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from tolerant.edge.bank import FilterState
+from tolerant.edge.filter_array import FilterState
 
 T = TypeVar("T")
 

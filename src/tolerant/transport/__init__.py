@@ -4,22 +4,11 @@
 dies with the process, for tests. `rows` says what the rows of each topic look like.
 """
 
-from tolerant.transport.log import (
-    Damaged,
-    Deleted,
-    Entry,
-    Fence,
-    Fenced,
-    Log,
-    LogError,
-    PipelineLog,
-    Record,
-    Replaced,
-    is_compacted,
-)
+from tolerant.transport.log import Damaged, Deleted, Entry, Fence, Fenced, Log, LogError, PipelineLog, Record, Replaced
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.opening import open_log
 from tolerant.transport.sqlite import SqliteLog
+from tolerant.transport.topics import is_compacted
 
 __all__ = [
     "Damaged",

@@ -1,4 +1,4 @@
-"""The rows of `changes.<table>`: inserted and deleted rows of a relation, packed (`specs/0-pipeline.md` §2).
+"""The rows of `changes.<table>`: inserted and deleted rows of a relation, packed (`docs/design/pipeline.md` §2).
 
 The common columns come first, under their names; the table's own stand behind them as `row.<name>`, so that a table
 may have a column called `key` or `at`. A deletion carries the key alone and a clock row the time alone: their other
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from tolerant.kernels.versions import version
 from tolerant.relations import Changes
-from tolerant.relations.changes import DTYPES
-from tolerant.streams import EARLIEST, LATEST, Column, Limits, key_text
+from tolerant.relations.row_changes import DTYPES
+from tolerant.streams import EARLIEST, LATEST, SOURCE_LENGTH, Column, Limits, key_text
 from tolerant.transport.rows import NO_TIME
 
 INSERT, DELETE, CLOCK = "insert", "delete", "clock"
@@ -46,11 +46,6 @@ COMMON = [
 """The columns that every row of `changes.<table>` has, before the table's own."""
 
 _PLAIN_TEXT = r'^[^"\\\x00-\x1f]*$'  # what JSON writes as it is
-
-
-def topic_of(table: str) -> str:
-    """The topic of a table's changes."""
-    return f"changes.{table}"
 
 
 def changes_schema(columns: Sequence[Column]) -> pa.Schema:
@@ -212,13 +207,16 @@ def _written(part: pa.Array, quoted: bool) -> pa.Array | None:
 class ChangeRows:
     """What a batch of `changes.<table>` holds: usable changes, the rows that they were in it, and the other rows.
 
-    `rows` and `clocks` int64[n] count from 0, as do the pairs (row, reason) in `dead`.
+    `rows`, `clocks` and `dead` int64[n] count from 0; `codes` int64[n] has for each of `dead` the index of the reason
+    in `reasons`: there may be very many rows that cannot be used.
     """
 
     changes: Changes
     rows: NDArray[np.int64]
     clocks: NDArray[np.int64]
-    dead: tuple[tuple[int, str], ...]
+    dead: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    reasons: tuple[str, ...]
 
 
 def read_changes(batch: pa.RecordBatch, columns: Sequence[Column], longest: int = Limits.key_length) -> ChangeRows:
@@ -232,40 +230,59 @@ def read_changes(batch: pa.RecordBatch, columns: Sequence[Column], longest: int 
         raise ValueError(f"columns must be those of changes, {schema.names} with their types, got {batch.schema.names}")
     kinds = batch.column("kind").cast(pa.string()).to_numpy(zero_copy_only=False)
     insert, clock = kinds == INSERT, kinds == CLOCK
-    reasons: dict[int, str] = {}
-    for row in np.flatnonzero(~insert & ~clock & (kinds != DELETE)).tolist():
-        reasons[row] = f"kind must be insert, delete or clock, got {kinds[row]!r:.80}"
+    reasons = _Reasons(len(batch))
+    reasons.note_each(
+        ~insert & ~clock & (kinds != DELETE), batch.column("kind"), "kind must be insert, delete or clock"
+    )
     for name, type_ in COMMON:
         values = batch.column(name)
         written = values.cast(pa.string()) if type_ is _WORD else values  # a null may also be a word
-        _note(reasons, (~clock | (name == "at")) & _nulls(written), f"{name} is missing")
-        if written.type == pa.string():
-            long = pc.fill_null(pc.greater(pc.utf8_length(written), longest), False).to_numpy(zero_copy_only=False)
-            _note(reasons, long, f"{name} has more than {longest:,} characters")
+        reasons.note((~clock | (name == "at")) & _nulls(written), f"{name} is missing")
+        if name in ("key", "source"):
+            most = max(longest, SOURCE_LENGTH) if name == "source" else longest
+            long = pc.fill_null(pc.greater(pc.utf8_length(written), most), False).to_numpy(zero_copy_only=False)
+            reasons.note(long, f"{name} has more than {most:,} characters")
     at, sequence = (_values(batch.column(name), "BIGINT") for name in ("at", "sequence"))
     outside = ((at < EARLIEST) | (at > LATEST)) & ~(clock & (at == NO_TIME))
-    _note(reasons, outside, "at must lie in the years 1 to 2199")
-    _note(reasons, ~clock & (sequence <= 0), "sequence must be positive")
+    reasons.note(outside, "at must lie in the years 1 to 2199")
+    reasons.note(~clock & (sequence <= 0), "sequence must be positive")
     for column in columns:
         values = batch.column(f"row.{column.name}")
-        _note(reasons, insert & _nulls(values), f"column {column.name} is missing")
+        reasons.note(insert & _nulls(values), f"column {column.name} is missing")
         if column.type in ("FLOAT", "DOUBLE"):
             finite = pc.fill_null(pc.is_finite(values), True).to_numpy(zero_copy_only=False)
-            _note(reasons, insert & ~finite, f"column {column.name} is not a finite number")
-    usable = np.ones(len(batch), np.bool_)
-    usable[list(reasons)] = False
-    kept = np.flatnonzero(usable & ~clock)
-    dead = tuple(sorted(reasons.items()))
-    return ChangeRows(_arrays(batch.take(pa.array(kept)), columns), kept, np.flatnonzero(usable & clock), dead)
+            reasons.note(insert & ~finite, f"column {column.name} is not a finite number")
+    usable = reasons.codes < 0
+    kept, dead = np.flatnonzero(usable & ~clock), np.flatnonzero(~usable)
+    changes = _arrays(batch.take(pa.array(kept)), columns)
+    clocks = np.flatnonzero(usable & clock)
+    return ChangeRows(changes, kept, clocks, dead, reasons.codes[dead], tuple(reasons.texts))
 
 
 def _nulls(array: pa.Array) -> NDArray[np.bool_]:
     return array.is_null().to_numpy(zero_copy_only=False)
 
 
-def _note(reasons: dict[int, str], bad: NDArray[np.bool_], reason: str) -> None:
-    for row in np.flatnonzero(bad).tolist():
-        reasons.setdefault(row, reason)
+class _Reasons:
+    """The first reason why each row cannot be used: an index into `texts`; −1: there is none."""
+
+    def __init__(self, size: int) -> None:
+        self.codes = np.full(size, -1, np.int64)
+        self.texts: list[str] = []
+
+    def note(self, bad: NDArray[np.bool_], reason: str) -> None:
+        """Give this reason for the rows that have none yet."""
+        new = bad & (self.codes < 0)
+        if new.any():
+            self.codes[new] = len(self.texts)
+            self.texts.append(reason)
+
+    def note_each(self, bad: NDArray[np.bool_], column: pa.Array, reason: str) -> None:
+        """Give these rows the reason and their own word of a column; none of them has a reason yet."""
+        if bad.any():
+            words = column.cast(pa.string()).filter(pa.array(bad)).dictionary_encode(null_encoding="encode")
+            self.codes[bad] = len(self.texts) + words.indices.to_numpy()
+            self.texts += [f"{reason}, got {word!r:.80}" for word in words.dictionary.to_pylist()]
 
 
 def _arrays(batch: pa.RecordBatch, columns: Sequence[Column]) -> Changes:

@@ -54,16 +54,6 @@ TABLE = pa.schema(
 """The columns of `channels.<query>`."""
 
 
-def channels_topic(query: str) -> str:
-    """The topic of a query's channel table."""
-    return f"channels.{query}"
-
-
-def answers_topic(query: str) -> str:
-    """The topic of the rows on a query's channels."""
-    return f"answers.{query}"
-
-
 def channel_rows_schema(columns: Sequence[Column]) -> pa.Schema:
     """The columns of `answers.<query>` for a query that selects rows of a table with these columns."""
     return pa.schema([*_COMMON, *((f"row.{column.name}", ARROW[column.type]) for column in columns)])

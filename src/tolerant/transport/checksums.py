@@ -21,10 +21,10 @@ def checksum(payload: bytes | None, *fields: Field) -> int:
     return where if payload is None else crc32(payload, where)
 
 
-def is_intact(found: object, payload: object, *fields: Field) -> bool:
+def is_intact(stored: object, payload: object, *fields: Field) -> bool:
     """Whether a row as SQLite gives it has this sum. A flipped bit may change the type of a column, too.
 
     >>> is_intact(checksum(b"x", 1), b"x", 1), is_intact(checksum(b"x", 1), "x", 1)
     (True, False)
     """
-    return (payload is None or isinstance(payload, bytes)) and found == checksum(payload, *fields)
+    return (payload is None or isinstance(payload, bytes)) and stored == checksum(payload, *fields)

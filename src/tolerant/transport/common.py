@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from tolerant.kernels.versions import LAST_EPOCH
 from tolerant.transport import rows
-from tolerant.transport.log import SEVERAL, Entry, Fence, Fenced, LogError, is_compacted
+from tolerant.transport.log import Entry, Fence, Fenced, LogError, Record
 from tolerant.transport.records import skipping
+from tolerant.transport.topics import EPOCHS, SEVERAL, is_compacted
 
 Row = tuple[str, int, bytes | None]
 """(key, version, body) of a compacted topic; no body: the key is forgotten."""
@@ -40,7 +42,11 @@ def compacted_changes(topic: str, payload: bytes) -> list[Change] | None:
         raise ValueError(f"a row for several compacted topics names one that is not: {set(columns[0])}")
     if None in columns[1] or None in columns[2]:
         raise ValueError(f"a row for the compacted topic {topic!r} has no key or no version")
-    return list(zip(*columns, strict=True))
+    changes: list[Change] = list(zip(*columns, strict=True))
+    for name, key, version, _ in changes:
+        if name == EPOCHS and not 1 <= version <= LAST_EPOCH:
+            raise ValueError(f"epoch {version} of {key!r:.80} is not a number from 1 to {LAST_EPOCH:,}")
+    return changes
 
 
 def compacted_batch(changed: Iterable[Row]) -> pa.RecordBatch:
@@ -78,8 +84,8 @@ def passed_by_all(positions: Mapping[str, tuple[int, bytes]], topic: str) -> int
 def _registered(body: bytes) -> tuple[str, tuple[str, ...]]:
     """The stream and the topics of a registration; of one that cannot be read none, with a warning."""
     with skipping("a registered checkpoint"):
-        held = json.loads(body)
-        return str(held["stream"]), tuple(map(str, held["topics"]))
+        fields = json.loads(body)
+        return str(fields["stream"]), tuple(map(str, fields["topics"]))
     return "", ()
 
 
@@ -101,6 +107,23 @@ def check_topic(topic: str) -> str:
     if not isinstance(topic, str) or not topic:
         raise ValueError(f"a topic is a name such as 'updates.traffic', got {topic!r}")
     return topic
+
+
+def epoch_after(newest: Record | None, name: str) -> int:
+    """The epoch that follows the newest one of `name`; None: there is none yet.
+
+    Raises:
+        LogError: there is no number left.
+    """
+    epoch = newest.version + 1 if newest else 1
+    if not 1 <= epoch <= LAST_EPOCH:
+        raise LogError(f"epoch {epoch - 1} of {name} is the last one that there can be: start under another name")
+    return epoch
+
+
+def owner_of(epoch: Record | None) -> str | None:
+    """Who took an epoch; None: nobody did. Any bytes are a name, though perhaps nobody's."""
+    return None if epoch is None else epoch.body.decode(errors="replace")
 
 
 def check_fence(fence: Fence, newest: int) -> None:

@@ -60,7 +60,7 @@ class Connections:
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Close what is idle now, and the rest when it is given back."""
+        """Close what is idle now, and the rest when it is returned."""
         with self._condition:
             self._closed = True
             self._close_idle()
@@ -84,13 +84,13 @@ class Connections:
         self._condition.release()
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
+        """Let threads use connections again."""
         with self._condition:
             self._forking = False
             self._condition.notify_all()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: the other threads that waited or worked here are not in this process."""
+        """Reset the pool: the other threads that waited or worked here are not in this process."""
         self._condition = threading.Condition()
         self._used = 0
         self._forking = False

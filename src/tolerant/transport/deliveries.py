@@ -1,7 +1,7 @@
 """What a pipeline says of its table: the current rows in `rows.<table>`, by key.
 
 Their version is the step of the last change. Steps number the changes of the table: a function of the log, so a reader
-that has seen a step knows a repeated one, even from a pipeline that started anew.
+that has seen a step knows a repeated one, even from a pipeline that started again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,6 @@ from tolerant.relations import Changes
 from tolerant.streams import Column
 from tolerant.transport.records import skipping
 from tolerant.transport.rows import COMPACTED
-
-
-def rows_topic(table: str) -> str:
-    """The compacted topic of a table's current rows, by key; of a pair's, by table and key (`row_key`)."""
-    return f"rows.{table}"
-
-
-def lookup_topic(table: str, digest: str) -> str:
-    """The compacted topic of the rows that a table's file held, by key, for those who look rows up: they stay as they
-    are.
-    """
-    return f"rows.{table}@{digest}"
 
 
 def row_key(table: str, key: str) -> str:
@@ -79,12 +67,12 @@ def read_rows(columns: Sequence[Column], bodies: Iterable[tuple[str, bytes | Non
     """`read_row` for (key, body) of many records; those without a body are left out, and, with a warning, those that
     cannot be read.
     """
-    found = []
+    rows = []
     for key, body in bodies:
         if body is not None:
             with skipping("a row of a table", key):
-                found.append(read_row(columns, body))
-    return found
+                rows.append(read_row(columns, body))
+    return rows
 
 
 def row_of(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tolerant.transport.log import LogError, Replaced
+from tolerant.transport.log import Damaged, LogError, Replaced
+from tolerant.transport.wal import has_lost_frames
 
 FileKey = tuple[int, int]
 """Device and inode."""
@@ -61,10 +62,10 @@ def wal_of(file: Path) -> Path:
 def file_key(file: Path | str) -> FileKey | None:
     """Device and inode of a file; None: it is not there."""
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def check_unmoved(identity: Identity) -> None:
@@ -90,7 +91,7 @@ _open: Counter[FileKey] = Counter()
 
 
 def _after_fork() -> None:
-    """Begin anew in a child: all connections were closed before the fork."""
+    """Reset the counts in a child: all connections were closed before the fork."""
     global _lock
     _lock = threading.RLock()
     _open.clear()
@@ -161,8 +162,9 @@ def check_whole(file: Path) -> Callable[[int], None]:
     the log says it was made in or adopted to, and raises if it is a copy that may lack something.
 
     Raises:
-        LogError: beside it lies the `-wal` of another log.
+        LogError: beside it lies the `-wal` of another log, or one that is damaged.
     """
+    _check_frames(wal_of(file))
     for _ in range(_LOOKS):
         has_wal = _size(wal_of(file)) > 0
         mode = _mode(file)
@@ -177,14 +179,26 @@ def check_whole(file: Path) -> Callable[[int], None]:
     lacking = mode == _WAL_MODE and not has_wal
 
     def check(inode: int) -> None:
-        found = file_key(file)
-        if lacking and found is not None and found[1] != inode:
+        key = file_key(file)
+        if lacking and key is not None and key[1] != inode:
             raise LogError(
                 f"{file} is a copy of a log that was in use, without its {wal_of(file).name}: rows that were accepted"
                 f" may be missing. Copy both files while nothing runs, or {RESTORE}, which may be done while it runs"
             )
 
     return check
+
+
+def _check_frames(wal: Path) -> None:
+    """Before SQLite opens the log: it would drop what stands behind the damage."""
+    for _ in range(_LOOKS):
+        if not has_lost_frames(wal):
+            return
+        time.sleep(_PAUSE)
+    raise Damaged(
+        f"{wal} is damaged: rows that were accepted before a crash stand in it and cannot be read. Leave the files as"
+        f" they are and {RESTORE} elsewhere"
+    )
 
 
 def _size(file: Path) -> int:

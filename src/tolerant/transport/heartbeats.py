@@ -13,15 +13,19 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 
 from tolerant.streams import SECOND
-from tolerant.transport.log import HEARTBEATS, Log
+from tolerant.transport.log import Log
 from tolerant.transport.records import records_of
 from tolerant.transport.rows import compacted
+from tolerant.transport.topics import HEARTBEATS
 
 INTERVAL = SECOND
 """Microseconds between two heartbeats."""
 
 LEASE = 10 * SECOND
 """A pipeline that has processed nothing for longer is out of service: what it published last is no longer current."""
+
+
+_LATEST = 250_000_000_000 * SECOND  # in the year 9892
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,15 @@ class Heartbeat:
 class Outage:
     """Why the answers of a pipeline are not current: nothing that came after `since` has been processed.
 
-    `alive`: the process runs, but it is starting or behind. `stopped`: it was stopped in order.
+    `alive`: the process runs, but it is starting or behind. `stopped`: it was stopped in order. `dropped`: the query
+    that was asked for has been dropped.
     """
 
     pipeline: str
     since: int
     alive: bool = False
     stopped: bool = False
+    dropped: bool = False
 
 
 def heartbeat_batch(heartbeats: Iterable[tuple[Heartbeat, int]]) -> pa.RecordBatch:
@@ -56,15 +62,20 @@ def heartbeat_batch(heartbeats: Iterable[tuple[Heartbeat, int]]) -> pa.RecordBat
 
 
 def latest_heartbeat(log: Log, pipeline: str) -> Heartbeat | None:
-    """The newest heartbeat of a pipeline; None if there is none, or none that can be read."""
+    """The newest heartbeat of a pipeline; None if there is none. One that cannot be read is as old as can be: it must
+    not make a dead pipeline look alive.
+    """
     record = log.latest(HEARTBEATS, pipeline)
     if record is None:
         return None
     try:
         body = json.loads(record.body)
-        return Heartbeat(pipeline, int(body["at"]), int(body["processed"]), bool(body["stopped"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+        at, processed = int(body["at"]), int(body["processed"])
+        if not (0 <= at < _LATEST and 0 <= processed < _LATEST):
+            raise ValueError("a time that no calendar has")
+        return Heartbeat(pipeline, at, processed, bool(body["stopped"]))
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return Heartbeat(pipeline, 0)
 
 
 def pipelines(log: Log) -> list[str]:
@@ -79,7 +90,12 @@ def alive(log: Log, pipeline: str, now: int) -> bool:
 
 
 def _is_alive(heartbeat: Heartbeat, now: int) -> bool:
-    return not heartbeat.stopped and now - heartbeat.at <= LEASE
+    return not heartbeat.stopped and _is_recent(heartbeat.at, now)
+
+
+def _is_recent(at: int, now: int) -> bool:
+    """Whether a time is at most a lease away; one that is further ahead is of a clock that has been set back since."""
+    return abs(now - at) <= LEASE
 
 
 def outage(log: Log, pipeline: str, now: int) -> Outage | None:
@@ -91,6 +107,6 @@ def outage(log: Log, pipeline: str, now: int) -> Outage | None:
     if heartbeat is None:
         return None
     runs = _is_alive(heartbeat, now)
-    if runs and now - heartbeat.processed <= LEASE:
+    if runs and _is_recent(heartbeat.processed, now):
         return None
     return Outage(pipeline, heartbeat.processed, runs, heartbeat.stopped)

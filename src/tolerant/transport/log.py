@@ -1,7 +1,7 @@
 """What a log is: topics of packed rows, in order, that any process can append to and resume reading from.
 
 `tolerant.transport.open_log(uri)` opens one, and with `create=True` makes it where there is none. The contract
-(`specs/0-pipeline.md` §1):
+(`docs/design/pipeline.md` §1):
 
 - `append` is at least once: when it returns, the rows are *accepted* and survive any crash.
 - Positions only grow, in the order of appends; a position can be kept by any reader and resumed from: `read(topic,
@@ -18,7 +18,7 @@ The errors of a log:
       ├─ ValueError        a URI, topic or payload that cannot be right: the caller's mistake, nothing was written
       └─ LogError          the log cannot be used: not there, not a log, of another version, out of reach
            ├─ Fenced       a newer epoch of the same pipeline has been taken: this process must stop
-           ├─ Deleted      a reader wants to go on from before what retention deleted
+           ├─ Deleted      a reader wants to continue from before what retention deleted
            ├─ Replaced     the log's file was deleted or replaced while it was open: this process must stop
            └─ Damaged      an entry or a record is not what was appended; it says which
 """
@@ -34,36 +34,6 @@ import pyarrow as pa
 START = 0
 """The position before the first entry of every log."""
 
-QUERIES = "queries"
-"""The topic of statements: never deleted from, read by every pipeline."""
-
-EPOCHS = "epochs"
-"""The compacted topic of epochs: key `source/<stream>/<name>` or `pipeline/<stream>`, version = epoch, body = owner."""
-
-POSITIONS = "positions"
-"""The compacted topic of what each checkpoint has passed: key = the checkpoint's id, version = the position, body =
-JSON `{"stream": …, "topics": [topics it reads]}`. `register` and `pass_position` write it, `trim` heeds it."""
-
-HEARTBEATS = "heartbeats"
-"""The compacted topic of pipelines' heartbeats (`tolerant.transport.heartbeats`): key = the pipeline's name."""
-
-SEVERAL = "*"
-"""Not a topic: an entry that is appended to it has rows of several compacted topics, `rows.SEVERAL`."""
-
-_COMPACTED = ("grants.", "forms.", "conflicts.", "status.", "current.", "rows.", "models.", "quarantine.")
-_KEPT = ("changes.", "subscriptions.")
-_COMPACTED_NAMES = (EPOCHS, POSITIONS, HEARTBEATS)
-
-
-def is_compacted(topic: str) -> bool:
-    """Whether the log keeps only the newest row a key of this topic."""
-    return topic in _COMPACTED_NAMES or topic.startswith(_COMPACTED)
-
-
-def is_kept(topic: str) -> bool:
-    """Whether the log never deletes from this topic: what it says stands until something else is said."""
-    return topic == QUERIES or topic.startswith(_KEPT)
-
 
 class LogError(Exception):
     """The log cannot be used; the message says why and what to do."""
@@ -74,7 +44,7 @@ class Fenced(LogError):
 
 
 class Deleted(LogError):
-    """A reader wants to go on from a position whose rows retention has deleted."""
+    """A reader wants to continue from a position whose rows retention has deleted."""
 
 
 class Replaced(LogError):
@@ -127,7 +97,7 @@ class Log(Protocol):
 
     uri: str
     id: str
-    """Which log this is: random, kept in it. A backup has its own, so that no checkpoint of the log goes on with it."""
+    """Which log this is: random, kept in it. A backup has its own, so that no checkpoint of the log continues on it."""
 
     def append(self, topic: str, batch: pa.RecordBatch) -> int:
         """Append the rows of `batch`; the position they got."""
@@ -162,7 +132,7 @@ class Log(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections; the log itself stays."""
+        """Close files and connections; the log itself stays."""
         ...
 
 
@@ -188,7 +158,7 @@ class PipelineLog(Log, Protocol):
     def advance(self, topics: Iterable[str], position: int, entries: int, size: int) -> int:
         """How far a reader at `position` gets with at most so many entries and bytes, but at least one entry.
 
-        Everything up to the position given back stands fast: reading up to there gives the same entries for ever, until
+        Everything up to the position returned is final: reading up to there gives the same entries for ever, until
         retention takes them. Where nothing follows, it is `position` itself.
 
         Raises:

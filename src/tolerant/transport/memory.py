@@ -20,12 +20,15 @@ from tolerant.transport.common import (
     check_reached,
     compacted_changes,
     compacted_entry,
+    epoch_after,
     furthest,
+    owner_of,
     passed_by_all,
     registration,
     wall_clock,
 )
-from tolerant.transport.log import EPOCHS, POSITIONS, START, Entry, Fence, LogError, Record, is_compacted, is_kept
+from tolerant.transport.log import START, Entry, Fence, LogError, Record
+from tolerant.transport.topics import EPOCHS, POSITIONS, is_compacted, is_kept
 
 
 class MemoryLog:
@@ -86,14 +89,14 @@ class MemoryLog:
         """See `Log.read`."""
         names = {topics} if isinstance(topics, str) else set(topics)
         with self._open():
-            found = [self._changed(t, position) if is_compacted(t) else self._after(t, position) for t in names]
-            return list(islice(merge(*found, key=lambda entry: entry.position), limit))
+            per_topic = [self._changed(t, position) if is_compacted(t) else self._after(t, position) for t in names]
+            return list(islice(merge(*per_topic, key=lambda entry: entry.position), limit))
 
     def latest(self, topic: str, key: str) -> Record | None:
         """See `Log.latest`."""
         with self._open():
-            held = self._compacted.get(topic, {}).get(key)
-        return None if held is None or held[3] is None else Record(key, held[0], held[3])
+            record = self._compacted.get(topic, {}).get(key)
+        return None if record is None or record[3] is None else Record(key, record[0], record[3])
 
     def end(self) -> int:
         """See `Log.end`."""
@@ -104,14 +107,14 @@ class MemoryLog:
         """See `Log.topics`."""
         with self._open():
             return sorted(
-                {t for t, held in self._positions.items() if held} | {t for t, held in self._compacted.items() if held}
+                {t for t, entries in self._positions.items() if entries}
+                | {t for t, records in self._compacted.items() if records}
             )
 
     def next_epoch(self, name: str, owner: str = "") -> int:
         """See `Log.next_epoch`."""
         with self._open():
-            newest = self.latest(EPOCHS, name)
-            epoch = (newest.version if newest else 0) + 1
+            epoch = epoch_after(self.latest(EPOCHS, name), name)
             self._end += 1
             self._upsert(EPOCHS, name, epoch, owner.encode())
             return epoch
@@ -153,10 +156,10 @@ class MemoryLog:
             if topic == POSITIONS:
                 self._forget_abandoned(before)
             if is_compacted(topic):
-                held = self._compacted.get(topic, {})
-                forgotten = [key for key, (_, _, at, body) in held.items() if body is None and at < before][:limit]
+                records = self._compacted.get(topic, {})
+                forgotten = [key for key, (_, _, at, body) in records.items() if body is None and at < before][:limit]
                 for key in forgotten:
-                    del held[key]
+                    del records[key]
                 return len(forgotten)
             if is_kept(topic):
                 return 0
@@ -181,13 +184,13 @@ class MemoryLog:
             yield
 
     def _upsert(self, topic: str, key: str, version: int, body: bytes | None) -> None:
-        held = self._compacted.setdefault(topic, {})
-        if key not in held or version >= held[key][0]:
-            held[key] = (version, self._end, self._now(), body)
+        records = self._compacted.setdefault(topic, {})
+        if key not in records or version >= records[key][0]:
+            records[key] = (version, self._end, self._now(), body)
 
     def _after(self, topic: str, position: int) -> Iterator[Entry]:
-        held = self._positions.get(topic, [])
-        return (self._entries[p][1] for p in held[bisect_right(held, position) :])
+        positions = self._positions.get(topic, [])
+        return (self._entries[p][1] for p in positions[bisect_right(positions, position) :])
 
     def _changed(self, topic: str, position: int) -> Iterator[Entry]:
         appends: dict[int, list[tuple[str, int, bytes | None]]] = {}
@@ -201,20 +204,19 @@ class MemoryLog:
         old = {key: (version, body) for key, (version, _, at, body) in known if body is not None and at < before}
 
         def owner(name: str) -> str | None:
-            newest = self.latest(EPOCHS, name)
-            return newest.body.decode() if newest else None
+            return owner_of(self.latest(EPOCHS, name))
 
         for key in abandoned(old, owner):
             self.forget(key)
 
     def _delete(self, topic: str, before: int, passed: int | None, limit: int) -> int:
-        held = self._positions.get(topic, [])
+        positions = self._positions.get(topic, [])
         count = 0
-        for position in held[:limit]:
+        for position in positions[:limit]:
             if self._entries[position][0] >= before or (passed is not None and position > passed):
                 break
             del self._entries[position]
             self._trimmed[topic] = position
             count += 1
-        del held[:count]
+        del positions[:count]
         return count

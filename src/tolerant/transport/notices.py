@@ -31,11 +31,6 @@ _WHEN = [("step", pa.int64()), ("at", pa.int64())]
 _WHOM = [(name, pa.float64()) for name in RECTANGLE]
 
 
-def notices_topic(template: str) -> str:
-    """The topic of a template's notices."""
-    return f"notices.{template}"
-
-
 EXTREMES = pa.schema([*_WHEN, ("value", pa.float64()), *_WHOM, ("points", pa.list_(_POINT))])
 """Rows of MIN and MAX; an infinite `value`: no row is left."""
 
@@ -94,7 +89,7 @@ def values_batch(
 
 @dataclass(frozen=True, eq=False)
 class RowChanges:
-    """What became of rows, one entry a row and transaction: n of them.
+    """The changes of rows, one entry per row and transaction: n of them.
 
     `had`, `has` bool[n]: whether there was one before, and is one after. `old_x`, `new_x` float64[n] and `old_y`,
     `new_y` array[n] are of no account where there is none.

@@ -40,21 +40,6 @@ class Wanted(NamedTuple):
     level: float | None = None
 
 
-def feed_topic(stream: str) -> str:
-    """Where sources say their items."""
-    return f"feeds.{stream}"
-
-
-def copies_topic(stream: str, aggregator: str) -> str:
-    """Where an aggregator says its copies to those below it."""
-    return f"copies.{stream}.{aggregator}"
-
-
-def reports_topic(stream: str) -> str:
-    """Where aggregators say how their items move."""
-    return f"reports.{stream}"
-
-
 def part_key(query: str, group: str, slot: int) -> str:
     """The key of a part's rows."""
     return json.dumps([query, group, slot], separators=(",", ":"), ensure_ascii=False)
@@ -94,15 +79,15 @@ class Announcement:
 
 def read_announcements(payload: bytes) -> list[Announcement]:
     """The announcements in an entry of `grants.<stream>`; what cannot be read is left out, with a warning."""
-    found = []
+    announcements = []
     for key, version, body in records(payload):
         with skipping("a plan", key):
             query, group = flat_json(key)
             if not (isinstance(query, str) and isinstance(group, str)):
                 raise ValueError("its key must be a query and a group")
             wanted = () if body is None else tuple(map(_wanted, json.loads(body)))
-            found.append(Announcement(query, group, version, wanted))
-    return found
+            announcements.append(Announcement(query, group, version, wanted))
+    return announcements
 
 
 def _wanted(part: list[Any]) -> Wanted:

@@ -48,11 +48,6 @@ class Pull:
     source: str = ""
 
 
-def topic_of(stream: str) -> str:
-    """The topic of a stream's pulls."""
-    return f"pulls.{stream}"
-
-
 def pulls_batch(pulls: Sequence[Pull]) -> pa.RecordBatch:
     """Pulls as rows."""
     columns = [[getattr(pull, name) for pull in pulls] for name in PULLS.names]

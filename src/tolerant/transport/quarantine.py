@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tolerant.transport.log import Entry, Fence, Log, PipelineLog
-from tolerant.transport.rows import compacted, pack, unpack
+from tolerant.transport.records import records_of, skipping
+from tolerant.transport.rows import compacted, pack
+from tolerant.transport.topics import quarantine_topic
 
 _MARK = "quarantined:"
 _EXCERPT = 4096  # bytes of the payload that the record keeps, for people
@@ -52,17 +54,12 @@ class Quarantined:
 
     @property
     def moves_time(self) -> bool:
-        """Whether rows that waited may be why it failed: there is a clock row in it, or nobody knows."""
+        """Whether rows that waited may be why it failed: there is a clock row in it, or it cannot be read."""
         return self.rows is None or any(row.kind == "clock" for row in self.rows)
 
     def drops(self, row: WaitingRow) -> bool:
         """Whether a waiting row is dropped with it."""
         return self.moves_time and (self.waiting is None or row in self.waiting)
-
-
-def topic_of(pipeline: str) -> str:
-    """The topic of the entries that a pipeline skips."""
-    return f"quarantine.{pipeline}"
 
 
 def record(log: PipelineLog, pipeline: str, skipped: Quarantined, fence: Fence) -> None:
@@ -73,14 +70,17 @@ def record(log: PipelineLog, pipeline: str, skipped: Quarantined, fence: Fence) 
     """
     row = compacted([(str(skipped.position), 1, _body(replace(skipped, excerpt=skipped.excerpt[:_EXCERPT])))])
     once = f"quarantine/{pipeline}/{skipped.position}"
-    log.append_once(once, 1, [(topic_of(pipeline), pack(row))], fence)
+    log.append_once(once, 1, [(quarantine_topic(pipeline), pack(row))], fence)
 
 
 def bodies(log: Log, pipeline: str) -> dict[int, bytes]:
-    """The records of a pipeline by position, as bytes."""
-    batches = (unpack(entry.payload) for entry in log.read(topic_of(pipeline)))
-    rows = (row for batch in batches for row in batch.to_pylist())
-    return {int(row["key"]): row["body"] for row in rows if row["body"] is not None}
+    """The records of a pipeline by position, as bytes; one that cannot be read is left out, with a warning."""
+    records: dict[int, bytes] = {}
+    for key, _, body in records_of(log, quarantine_topic(pipeline)):
+        with skipping("a record of an entry in quarantine", key):
+            if body is not None and str(_read(body).position) == key:
+                records[int(key)] = body
+    return records
 
 
 def quarantined(log: Log, pipeline: str) -> list[Quarantined]:
@@ -120,10 +120,37 @@ def _body(skipped: Quarantined) -> bytes:
 
 
 def _read(body: bytes) -> Quarantined:
-    held = json.loads(body)
-    rows, waiting = held.pop("rows"), held.pop("waiting")
+    fields = json.loads(body)
+    rows, waiting = fields["rows"], fields["waiting"]
     return Quarantined(
-        **{**held, "excerpt": bytes.fromhex(held["excerpt"])},
-        rows=None if rows is None else tuple(NamedRow(*row) for row in rows),
-        waiting=None if waiting is None else tuple(WaitingRow(*row) for row in waiting),
+        _text(fields["topic"]),
+        _integer(fields["position"]),
+        _text(fields["reason"]),
+        _integer(fields["at"]),
+        None if rows is None else tuple(map(_named_row, rows)),
+        None if waiting is None else tuple(map(_waiting_row, waiting)),
+        bytes.fromhex(fields["excerpt"]),
     )
+
+
+def _named_row(values: list[object]) -> NamedRow:
+    kind, key, source, sequence = values
+    return NamedRow(_text(kind), _text(key), _text(source), _integer(sequence))
+
+
+def _waiting_row(values: list[object]) -> WaitingRow:
+    key, source, sequence = values
+    return WaitingRow(_text(key), _text(source), _integer(sequence))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r:.80}")
+    value.encode()  # a half of a character can be written nowhere
+    return value
+
+
+def _integer(value: object) -> int:
+    if type(value) is not int or not -(2**63) <= value < 2**63:
+        raise TypeError(f"expected a 64-bit integer, got {value!r:.80}")
+    return value

@@ -1,7 +1,6 @@
 """Records of compacted topics, read back by sources, pollers, aggregators, clients and commands.
 
-Whoever reads them must go on whatever they hold: a record that cannot be used is left out, with a warning, as if it had
-not been written.
+No record may stop its reader: one that cannot be used is left out, with a warning, as if it had not been written.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ def records(payload: bytes) -> list[Record]:
         batch = unpack(payload, None)  # the log packed it itself
         if not batch.schema.equals(COMPACTED):
             raise ValueError(f"columns must be {COMPACTED.names}, got {batch.schema.names}")
-        found = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        return [(key, version, body) for key, version, body in found if key is not None and version is not None]
+        columns = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        return [(key, version, body) for key, version, body in columns if key is not None and version is not None]
     return []
 
 

@@ -31,11 +31,6 @@ _COMMON = [
 _SHARD = ("shard", pa.int64())
 
 
-def results_topic(query: str) -> str:
-    """The topic of a query's result rows."""
-    return f"answers.{query}"
-
-
 def result_columns(tables: Tables) -> dict[str, str]:
     """The columns of a result row, name → SQL type: each with its table's name before it.
 
@@ -128,7 +123,7 @@ def rows_naming(batch: pa.RecordBatch, subscriptions: Collection[int]) -> tuple[
     wanted = np.isin(named, np.fromiter(subscriptions, np.int64, len(subscriptions)))
     places, before = np.flatnonzero(wanted), np.concatenate([[0], np.cumsum(wanted)])
     first = before[begins]
-    found = before[begins + sizes] - first
-    ends = np.cumsum(found)
-    chosen = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - found), found)
-    return np.repeat(np.arange(len(batch)), found), named[places[chosen]]
+    counts = before[begins + sizes] - first
+    ends = np.cumsum(counts)
+    chosen = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - counts), counts)
+    return np.repeat(np.arange(len(batch)), counts), named[places[chosen]]

@@ -1,4 +1,4 @@
-"""The rows of the log, as Arrow batches, and the bytes that they travel as (`specs/0-pipeline.md` §2).
+"""The rows of the log, as Arrow batches, and the bytes that they travel as (`docs/design/pipeline.md` §2).
 
 Times are microseconds. `sequence` and `grant` are (epoch, counter) pairs packed by `tolerant.kernels.versions`; 0 is
 "none".
@@ -30,8 +30,8 @@ _WORD = pa.dictionary(pa.int32(), pa.string())
 
 UPDATES = pa.schema(
     [
-        ("kind", _WORD),  # update hello beat ack gone wish clock
-        ("key", _WORD),  # the item, or the sum of items; empty for beat and clock
+        ("kind", _WORD),  # update hello heartbeat ack gone form_request clock
+        ("key", _WORD),  # the item, or the sum of items; empty for heartbeat and clock
         ("at", pa.int64()),  # event time; a clock row that only announces an epoch has NO_TIME
         ("source", _WORD),  # the source's name; for a clock row the id of the checkpoint, or empty
         ("sequence", pa.int64()),  # for a clock row version(pipeline epoch, 0), or 0
@@ -46,11 +46,11 @@ UPDATES = pa.schema(
 
 _PIECE = pa.struct([("since", pa.int64()), ("least", pa.float64()), ("most", pa.float64())])
 
-RECALLING = pa.schema([*UPDATES, ("way", pa.list_(_PIECE))])
+UPDATES_WITH_HISTORY = pa.schema([*UPDATES, ("recent_ranges", pa.list_(_PIECE))])
 """The same where some row tells where its item has been, the oldest piece first; null where not."""
 
 
-class Piece(NamedTuple):
+class TimedRange(NamedTuple):
     """Between which values an item was from `since` on, until the next piece, or the row that tells it."""
 
     since: int
@@ -109,7 +109,7 @@ DEAD = pa.schema(
         ("payload", pa.binary()),  # the bytes that could not be read, where there was no row at all
     ]
 )
-"""Rows of `dead.<stream>`."""
+"""Rows of `dead_letters.<stream>`."""
 
 COMPACTED = pa.schema(
     [
@@ -236,7 +236,7 @@ def updates_batch(
     grant: NDArray[np.int64] | list[int] | None = None,
     slope: NDArray[np.float64] | list[float] | None = None,
     report: list[bytes | None] | None = None,
-    ways: list[list[Piece] | None] | None = None,
+    ways: list[list[TimedRange] | None] | None = None,
 ) -> pa.RecordBatch:
     """Rows of one source for `updates.<stream>`; `kind` is one for all or one a row; by default no prediction.
 
@@ -258,13 +258,15 @@ def updates_batch(
     ]
     if ways is None:
         return pa.record_batch(columns, schema=UPDATES)
-    told = [None if way is None else [piece._asdict() for piece in way] for way in ways]
-    return pa.record_batch([*columns, pa.array(told, RECALLING.field("way").type)], schema=RECALLING)
+    histories = [None if way is None else [piece._asdict() for piece in way] for way in ways]
+    return pa.record_batch(
+        [*columns, pa.array(histories, UPDATES_WITH_HISTORY.field("recent_ranges").type)], schema=UPDATES_WITH_HISTORY
+    )
 
 
 def are_updates(batch: pa.RecordBatch) -> bool:
     """Whether a batch has the columns of `updates.<stream>`."""
-    return bool(batch.schema.equals(UPDATES) or batch.schema.equals(RECALLING))
+    return bool(batch.schema.equals(UPDATES) or batch.schema.equals(UPDATES_WITH_HISTORY))
 
 
 def clock_batch(at: int, epoch: int = 0, checkpoint: str = "") -> pa.RecordBatch:
@@ -287,7 +289,7 @@ def read_current(body: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Grant:
-    """A filter width from the pipeline to a source; `specs/0-pipeline.md` §4. `since`: the spec's `from`."""
+    """A filter width from the pipeline to a source; `docs/design/pipeline.md` §4. `since`: the spec's `from`."""
 
     item: str
     width: float
@@ -362,5 +364,5 @@ def _are_bodies(column: pa.BinaryArray) -> pa.BooleanArray:
 def _are_grants(bodies: NDArray[np.void]) -> NDArray[np.bool_]:
     numbers = np.isfinite(bodies["unit"]) & np.isfinite(bodies["leave"]) & (bodies["width"] >= 0)
     numbers &= (bodies["shrink"] >= 0) & (bodies["shrink"] < 1) & (np.abs(bodies["far"]) <= 1)
-    found: NDArray[np.bool_] = numbers & (bodies["since"] >= EARLIEST) & (bodies["since"] <= LATEST)
-    return found
+    usable: NDArray[np.bool_] = numbers & (bodies["since"] >= EARLIEST) & (bodies["since"] <= LATEST)
+    return usable

@@ -27,7 +27,7 @@ from tolerant.transport.files import (
 from tolerant.transport.log import Damaged, LogError, Replaced
 
 APPLICATION_ID = 0x546F6C72  # "Tolr": SQLite's field for whose file this is
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 30.0  # how long a writer waits for another process's transaction
 
 # `head` is one row: the log's id, and the inode of the file that it was made in or adopted to, which tells a copy.

@@ -29,14 +29,17 @@ from tolerant.transport.common import (
     check_fence,
     check_reached,
     compacted_changes,
+    epoch_after,
     furthest,
+    owner_of,
     passed_by_all,
     registration,
     wall_clock,
 )
 from tolerant.transport.connections import Connections
 from tolerant.transport.files import LogConnection, check_unmoved, disconnect
-from tolerant.transport.log import EPOCHS, POSITIONS, START, Entry, Fence, LogError, Record, is_compacted, is_kept
+from tolerant.transport.log import START, Entry, Fence, LogError, Record
+from tolerant.transport.maintenance import Verification, backup, verify
 from tolerant.transport.stored import (
     Tail,
     all_tails,
@@ -54,9 +57,9 @@ from tolerant.transport.stored import (
     upsert,
     write_tails,
 )
-from tolerant.transport.upkeep import Verification, backup, verify
+from tolerant.transport.topics import EPOCHS, POSITIONS, is_compacted, is_kept
 
-_PAGES_A_TRIM = 1000  # given back to the file system at a time
+_PAGES_A_TRIM = 1000  # returned to the file system at a time
 _LOOK_EVERY = 0.5  # seconds between two looks of one who only reads whether the files are still the same
 
 
@@ -122,13 +125,13 @@ class SqliteLog:
         names = {topics} if isinstance(topics, str) else set(topics)
         # One snapshot for all topics: else an append between two of them would be stepped over.
         with self._reading() as connection:
-            found = [
+            per_topic = [
                 changed_after(connection, topic, position)
                 if is_compacted(topic)
                 else entries_after(connection, topic, position, limit)
                 for topic in names
             ]
-            return list(islice(merge(*found, key=attrgetter("position")), limit))
+            return list(islice(merge(*per_topic, key=attrgetter("position")), limit))
 
     def latest(self, topic: str, key: str) -> Record | None:
         """See `Log.latest`."""
@@ -151,7 +154,7 @@ class SqliteLog:
     def next_epoch(self, name: str, owner: str = "") -> int:
         """See `Log.next_epoch`."""
         with self._writing() as connection:
-            epoch = _newest_epoch(connection, name) + 1
+            epoch = epoch_after(latest_record(connection, EPOCHS, name), name)
             self._upsert(connection, [(EPOCHS, name, epoch, owner.encode())])
             return epoch
 
@@ -159,8 +162,8 @@ class SqliteLog:
         """See `Log.advance`."""
         with self._reading() as connection:
             check_reached(position, log_end(connection), self.uri)
-            found = [sizes_after(connection, topic, position, entries) for topic in set(topics)]
-            return furthest(merge(*found), position, entries, size)
+            per_topic = [sizes_after(connection, topic, position, entries) for topic in set(topics)]
+            return furthest(merge(*per_topic), position, entries, size)
 
     def register(self, checkpoint: str, stream: str, topics: Sequence[str]) -> None:
         """See `Log.register`."""
@@ -187,7 +190,7 @@ class SqliteLog:
                 self._upsert(connection, [row])
 
     def trim(self, topic: str, before: int, limit: int = 1000) -> int:
-        """See `Log.trim`. Pages that became free are given back to the file system, some at each call."""
+        """See `Log.trim`. Pages that became free are returned to the file system, some at each call."""
         if is_kept(topic):
             return 0
         if topic == POSITIONS:
@@ -229,8 +232,7 @@ class SqliteLog:
             known = {key: (version, body) for key, version, body in connection.execute(statement, (POSITIONS, before))}
 
             def owner(name: str) -> str | None:
-                newest = latest_record(connection, EPOCHS, name)
-                return newest.body.decode() if newest else None
+                return owner_of(latest_record(connection, EPOCHS, name))
 
             gone = abandoned(known, owner)
         for key in gone:
@@ -305,8 +307,8 @@ def _newest_epoch(connection: sqlite3.Connection, name: str) -> int:
 def _distinct(connection: sqlite3.Connection, table: str) -> Iterator[str]:
     """The topics of a table, each found by one step of its index instead of a walk over all of it."""
     topic = ""
-    while found := connection.execute(f"SELECT min(topic) FROM {table} WHERE topic > ?", (topic,)).fetchone()[0]:
-        topic = found
+    while following := connection.execute(f"SELECT min(topic) FROM {table} WHERE topic > ?", (topic,)).fetchone()[0]:
+        topic = following
         yield topic
 
 

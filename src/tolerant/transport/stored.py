@@ -29,7 +29,8 @@ _CHANGED = (
     " ORDER BY position, key"
 )
 _BY_CHANGE = "SELECT count(*) FROM compacted INDEXED BY compacted_by_change WHERE topic = ? AND position > ?"
-_BY_KEY = "SELECT count(*) FROM compacted NOT INDEXED WHERE topic = ?"
+# `at` and `key >= ''` make it walk the table itself: SQLite would count in the index, NOT INDEXED or not.
+_BY_KEY = "SELECT count(at) FROM compacted NOT INDEXED WHERE topic = ? AND key >= ''"
 _UPSERT = """
     INSERT INTO compacted (topic, key, version, position, at, checksum, body) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (topic, key) DO UPDATE SET version = excluded.version, position = excluded.position, at = excluded.at,
@@ -63,8 +64,8 @@ def all_tails(connection: sqlite3.Connection) -> dict[str, Tail]:
     return {topic: _tail(topic, *row) for topic, *row in rows}
 
 
-def _tail(topic: str, last: int, trimmed: int, found: int) -> Tail:
-    if not is_intact(found, None, topic, last, trimmed):
+def _tail(topic: str, last: int, trimmed: int, stored: int) -> Tail:
+    if not is_intact(stored, None, topic, last, trimmed):
         raise damaged(f"what the log says of topic {topic!r} is damaged", topic)
     return Tail(last, trimmed)
 
@@ -114,8 +115,8 @@ def entries_after(
     Raises:
         Damaged: when it comes to an entry that is not what was appended, or is missing.
     """
-    for reached, previous, at, found, payload in _chained(connection, _AFTER, topic, position, limit):
-        if not is_intact(found, payload, reached, topic, previous, at):
+    for reached, previous, at, stored, payload in _chained(connection, _AFTER, topic, position, limit):
+        if not is_intact(stored, payload, reached, topic, previous, at):
             raise damaged(
                 f"the entry of topic {topic!r} at position {reached} is damaged: its checksum is another",
                 topic,
@@ -186,27 +187,30 @@ def changed_after(connection: sqlite3.Connection, topic: str, position: int) -> 
 
 
 def _records(connection: sqlite3.Connection, topic: str, position: int) -> Iterator[tuple[int, str, int, bytes | None]]:
-    count, reached = 0, position
-    for reached, key, version, at, found, body in connection.execute(_CHANGED, (topic, position)):
-        check_record(found, topic, key, version, reached, at, body)
+    count, reached, before = 0, position, (position, "")
+    rising = True
+    for reached, key, version, at, stored, body in connection.execute(_CHANGED, (topic, position)):
+        check_record(stored, topic, key, version, reached, at, body)
         count += 1
+        rising = rising and before < (reached, key)  # else one may stand there twice, in the place of another
+        before = (reached, key)
         yield reached, key, version, body
     tail = read_tail(connection, topic)
     last = START if tail is None else tail.last
-    whole = count == connection.execute(_BY_CHANGE, (topic, position)).fetchone()[0]
+    whole = rising and count == connection.execute(_BY_CHANGE, (topic, position)).fetchone()[0]
     if position == START:
         whole = whole and count == connection.execute(_BY_KEY, (topic,)).fetchone()[0]
     if not whole or (last != reached and (count or last > position)):
         raise damaged(f"the log is damaged: records of the compacted topic {topic!r} are missing", topic)
 
 
-def check_record(found: int, topic: str, key: str, version: int, position: int, at: int, body: bytes | None) -> None:
+def check_record(stored: int, topic: str, key: str, version: int, position: int, at: int, body: bytes | None) -> None:
     """Nothing, if a record is what was written.
 
     Raises:
         Damaged: it is not.
     """
-    if not is_intact(found, body, topic, key, version, position, at):
+    if not is_intact(stored, body, topic, key, version, position, at):
         raise damaged(
             f"the record of {key!r} in the compacted topic {topic!r}, at position {position}, is damaged: its checksum"
             " is another",
@@ -229,8 +233,8 @@ def latest_record(connection: sqlite3.Connection, topic: str, key: str) -> Recor
         if connection.execute(other, (topic, key)).fetchone()[0]:
             raise damaged(f"the record of {key!r} in the compacted topic {topic!r} is missing", topic, None, key)
         return None
-    version, position, at, found, body = row
-    check_record(found, topic, key, version, position, at, body)
+    version, position, at, stored, body = row
+    check_record(stored, topic, key, version, position, at, body)
     return None if body is None else Record(key, version, body)
 
 

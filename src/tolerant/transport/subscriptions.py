@@ -25,13 +25,6 @@ CHUNK = 65_536
 _WORD = pa.dictionary(pa.int32(), pa.string())
 
 
-def topic_of(table: str) -> str:
-    """The topic of the subscriptions to all templates over a table or a pair: its pipeline reads the one topic, and
-    templates come and go.
-    """
-    return f"subscriptions.{table}"
-
-
 def template_of(batch: pa.RecordBatch) -> str:
     """The template that a batch of subscriptions is for.
 

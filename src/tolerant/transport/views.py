@@ -16,6 +16,7 @@ import pyarrow as pa
 from tolerant.transport.changes import ARROW, DELETE, INSERT
 from tolerant.transport.log import Log
 from tolerant.transport.records import records_of, skipping
+from tolerant.transport.topics import current_topic
 
 REQUESTS = pa.schema(
     [
@@ -38,7 +39,7 @@ PUSHES = pa.schema(
         ("waited", pa.float64()),  # of these, until the pipeline began with it
         ("predicted", pa.float64()),  # seconds, by the costs fitted before
         ("within", pa.float64()),  # seconds promised
-        ("recomputed", pa.int64()),  # groups worked out anew, for an extreme went
+        ("recomputed", pa.int64()),  # groups computed again, because an extreme was deleted
     ]
 )
 """Rows of `pushes.<view>`."""
@@ -53,21 +54,6 @@ HEADER = ""
 
 Columns = Sequence[tuple[str, str]]
 """Names and SQL types of a view's columns."""
-
-
-def requests_topic(home: str) -> str:
-    """The topic of requests for the views of a home."""
-    return f"refreshes.{home}"
-
-
-def pushes_topic(view: str) -> str:
-    """The topic of a view's pushes."""
-    return f"pushes.{view}"
-
-
-def view_topic(view: str) -> str:
-    """The compacted topic of a view's rows."""
-    return f"current.{view}"
 
 
 def group_text(key: Sequence[Any]) -> str:
@@ -95,20 +81,34 @@ def changed_rows(
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Rows of `answers.<view>` as one batch."""
-    (found,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return found
+    (groups,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return groups
 
 
 def read_view(log: Log, view: str) -> tuple[dict[str, Any], dict[str, list[list[Any]]]]:
     """The header of a view (columns, at, step; empty before it was worked out), and its rows by group."""
     header: dict[str, Any] = {}
-    found: dict[str, list[list[Any]]] = {}
-    for key, _, body in records_of(log, view_topic(view)):
+    groups: dict[str, list[list[Any]]] = {}
+    for key, _, body in records_of(log, current_topic(view)):
         with skipping(f"a group of the view {view}", key):
             if key == HEADER:
-                header = json.loads(body) if body else {}
+                header = dict(json.loads(body)) if body else {}
             elif body is None:
-                found.pop(key, None)
+                groups.pop(key, None)
             else:
-                found[key] = json.loads(body)
-    return header, found
+                groups[key] = _read_rows(key, body)
+    width = len(header.get("columns", ()))
+    for key in [key for key, rows in groups.items() if width and any(len(row) != width for row in rows)]:
+        with skipping(f"a group of the view {view}", key):
+            del groups[key]
+            raise ValueError(f"rows must have {width} values")
+    return header, groups
+
+
+def _read_rows(key: str, body: bytes) -> list[list[Any]]:
+    rows = json.loads(body)
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise ValueError("rows must be lists of values")
+    if not isinstance(json.loads(key), list):
+        raise ValueError("a key must be a list of values")
+    return rows

@@ -1,14 +1,14 @@
-"""Which promised times one engine can keep at once, and how much work each view may let pile up.
+"""Computes which refresh times one engine can promise together, and how much work each view may accumulate.
 
-Refreshes run one at a time, the earliest deadline first; none is interrupted. In the worst case every view is asked for
-at the same moment, while the longest refresh or push is under way: with views of the times D, whose refreshes take W,
-and B the longest under way, all come in time if
+Refreshes run one at a time, the earliest deadline first; none is interrupted. In the worst case every view is
+requested at the same moment, while the longest refresh or push is running: with promised times D, refreshes that take
+W, and B the longest that may be running, all are in time if
 
     Σ W / D + B / min D ≤ 1
 
-which for equal times is Σ W + B ≤ D. A view that is asked for more often than once per D has its turn behind the
-others, so that it cannot take more than W of every D from them; where times are equal its requests come in time
-nevertheless. (Liu and Layland's bound for earliest deadlines first, less what cannot be interrupted.)
+which for equal times is Σ W + B ≤ D. A view that is requested more often than once per D is served after
+the others, so that it cannot take more than W of every D from them; where times are equal its requests are in time
+nevertheless. (Liu and Layland's bound for earliest deadline first, less the part that cannot be interrupted.)
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MARGIN = 0.9
-"""The share of the promised time that predictions are kept within at most, the rest being for what no model knows."""
+"""The largest share of the promised time that predictions may fill; the rest covers what no model predicts."""
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A view is brought up to date `within` seconds; with few changes pending that takes `floor` seconds.
+    """A promise to refresh a view `within` seconds; with few changes pending a refresh takes `floor` seconds.
 
-    `jobs`: how often per `within`: twice where a condition is told besides.
+    `jobs`: refreshes per `within`; two where a condition on the view is notified too.
     """
 
     within: float
@@ -34,12 +34,12 @@ class Promise:
 
     @property
     def share(self) -> float:
-        """The share of the engine's time that it needs at least."""
+        """Return the share of the engine's time that the promise needs at least."""
         return self.jobs * self.floor / self.within
 
 
 def spare(promises: Mapping[str, Promise], margin: float = MARGIN) -> float:
-    """The share of the engine's time that is left when every promise is kept; below 0: not all of them can be.
+    """Return the share of the engine's time that is left when every promise is kept; below 0: not all of them can be.
 
     >>> spare({"a": Promise(8, 1), "b": Promise(8, 2)}, margin=1)
     0.375
@@ -51,36 +51,36 @@ def spare(promises: Mapping[str, Promise], margin: float = MARGIN) -> float:
 
 
 def blocking(promises: Mapping[str, Promise]) -> float:
-    """The seconds that a refresh must wait at worst for what is under way: the longest floor."""
+    """Return the seconds that a refresh waits at most for a running one: the longest floor."""
     return max((promise.floor for promise in promises.values()), default=0.0)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The seconds that a refresh of each view may take, and those that may be under way, uninterrupted, before one."""
+class RefreshLimits:
+    """The seconds that a refresh of each view may take, and that one uninterrupted piece of work may take."""
 
     refresh: dict[str, float]
     piece: float
 
 
-def limits(promises: Mapping[str, Promise], margin: float = MARGIN) -> Limits:
-    """Share the time that is left among the views and what may be under way.
+def limits(promises: Mapping[str, Promise], margin: float = MARGIN) -> RefreshLimits:
+    """Divide the spare time among the views and the longest running piece of work.
 
-    A view whose time is longer than another's never takes longer than what may be under way, for it may be just that.
+    A view whose time is longer than another's never takes longer than `piece`, because it may be the running piece.
 
     >>> limits({"a": Promise(8, 1), "b": Promise(8, 2)}, margin=1)
-    Limits(refresh={'a': 2.0, 'b': 3.0}, piece=3.0)
+    RefreshLimits(refresh={'a': 2.0, 'b': 3.0}, piece=3.0)
     """
     shortest = min((promise.within for promise in promises.values()), default=0.0)
     part = max(0.0, spare(promises, margin)) / (len(promises) + 1)
     piece = blocking(promises) + part * shortest
     refresh = {name: promise.floor + part * promise.within / promise.jobs for name, promise in promises.items()}
     longer = {name for name, promise in promises.items() if promise.within > shortest}
-    return Limits({name: min(time, piece) if name in longer else time for name, time in refresh.items()}, piece)
+    return RefreshLimits({name: min(time, piece) if name in longer else time for name, time in refresh.items()}, piece)
 
 
 def needed(name: str, promises: Mapping[str, Promise], margin: float = MARGIN) -> float:
-    """The least time that one view can promise beside the others; infinite: none.
+    """Return the least time that one view can promise beside the others; infinite if none.
 
     >>> needed("b", {"a": Promise(8, 1), "b": Promise(2, 2)}, margin=1)
     4.571428571428571
@@ -96,8 +96,8 @@ def needed(name: str, promises: Mapping[str, Promise], margin: float = MARGIN) -
 
 
 def urgency(deadline: float, within: float, served: float, now: float) -> tuple[bool, float]:
-    """Sorts views that somebody waits for: the earliest deadline first, behind all that had no turn in their time.
+    """Return a sort key of requested views: earliest deadline first, after all views not served within their time.
 
-    `served`: when the view last had its turn. Whoever asks again and again so takes time from nobody else.
+    `served`: when the view was last refreshed. Repeated requests of one view thus take no time from the others.
     """
     return now < served + within, deadline

@@ -1,4 +1,4 @@
-"""A setup and so much a row."""
+"""A cost of a setup plus a constant per row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Linear:
-    """Pushing `rows` changes in one batch costs `slope`·rows + `setup`, and nothing where there are none.
+    """Pushing `rows` changes in one batch costs `slope`·rows + `setup`, and 0 for no rows.
 
     >>> cost = Linear(slope=0.25, setup=0.5)
     >>> cost(0), cost(2)
@@ -24,5 +24,5 @@ class Linear:
                 raise ValueError(f"{name} must be a finite number ≥ 0, got {value!r}")
 
     def __call__(self, rows: int) -> float:
-        """The cost of one batch of `rows` changes."""
+        """Return the cost of one batch of `rows` changes."""
         return float(self.slope * rows + self.setup) if rows > 0 else 0.0

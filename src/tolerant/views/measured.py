@@ -1,4 +1,4 @@
-"""A cost function from timings of real batches."""
+"""Fits a cost function to timings of real batches."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tolerant.views.closure import Closure
 from tolerant.views.linear import Linear
+from tolerant.views.subadditive_closure import Closure
 
 _NEAR = 1.25
-"""A timing teaches the sizes within this factor of its own."""
+"""A timing updates the sizes within this factor of its own."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What a batch costs, from timings (`specs/7-views.md` §2.7): `sizes` rows took `seconds`.
+    """The cost of a batch, from timings (`docs/design/views.md` §2.7): `sizes` rows took `seconds`.
 
-    The median of each size, made monotone (isotonic regression), straight lines between sizes and on beyond the last,
+    The median of each size, made monotone (isotonic regression), linear between sizes and beyond the last,
     the cost of the smallest timed size below it; then the subadditive closure, which is reached by splitting a batch.
 
     >>> cost = Measured(sizes=[1, 10, 10, 20], seconds=[1.0, 2.0, 2.0, 3.0])
@@ -36,19 +36,21 @@ class Measured:
         object.__setattr__(self, "_timed", _timings(self.sizes, self.seconds))
 
     def __call__(self, rows: int) -> float:
-        """The cost of pushing `rows` changes, in pieces where that is cheaper; seconds."""
+        """Return the cost of pushing `rows` changes, in pieces where that is cheaper; seconds."""
         return self._plain(rows) if self.is_subadditive else self._closure.at(rows)
 
     @cached_property
     def knots(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The distinct sizes timed, and their monotone costs in seconds."""
+        """Return the distinct sizes timed, and their monotone costs in seconds."""
         sizes, seconds = self._timed
         distinct = np.unique(sizes)
         return distinct, isotonic(np.array([np.median(seconds[sizes == size]) for size in distinct]))
 
     @cached_property
     def slope(self) -> float:
-        """Seconds a row beyond the largest size timed: the last slope; from the origin where one size was timed."""
+        """Return seconds per row beyond the largest size timed: the last slope, or from the origin if one size was
+        timed.
+        """
         sizes, costs = self.knots
         if len(sizes) == 1:
             return float(costs[0] / sizes[0])
@@ -56,13 +58,13 @@ class Measured:
 
     @cached_property
     def is_subadditive(self) -> bool:
-        """Whether larger batches are cheaper a row throughout: then no batch gains by being split."""
+        """Return whether larger batches are always cheaper per row, so that no batch gains by being split."""
         sizes, costs = self.knots
         ratios = costs / sizes
         return bool(np.all(ratios[1:] <= ratios[:-1]) and self.slope <= ratios[-1])
 
     def linear(self) -> Linear:
-        """The straight line nearest to the timings (least squares), its slope and setup not negative."""
+        """Return the straight line nearest to the timings (least squares), its slope and setup not negative."""
         rows, seconds = self._timed[0].astype(np.float64), self._timed[1]
         if np.ptp(rows) == 0:
             return Linear(float(seconds.mean() / rows[0]), 0.0)
@@ -75,7 +77,7 @@ class Measured:
         return Linear(slope, setup)
 
     def learned(self, rows: int, seconds: float, weight: float = 0.2) -> Measured:
-        """This cost after one more timing, which counts for `weight` and all before it for the rest.
+        """Return this cost updated by one more timing, which has weight `weight` against all before it.
 
         Sizes near `rows` move in proportion; where none is near, `rows` becomes a size of its own.
         """
@@ -106,13 +108,13 @@ class Measured:
 
     @cached_property
     def tail(self) -> float:
-        """The cost beyond the largest size timed is slope·rows + tail, seconds."""
+        """Return the cost beyond the largest size timed is slope·rows + tail, seconds."""
         sizes, costs = self.knots
         return float(costs[-1] - self.slope * sizes[-1])
 
 
 def isotonic(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The nearest sequence that never falls (pool adjacent violators), all values weighing the same.
+    """Return the nearest non-decreasing sequence (pool adjacent violators), all values of equal weight.
 
     >>> isotonic(np.array([1.0, 3.0, 2.0, 4.0])).tolist()
     [1.0, 2.5, 2.5, 4.0]

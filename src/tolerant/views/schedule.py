@@ -1,4 +1,4 @@
-"""Plans for arrivals that are on record: `schedule` and what it returns."""
+"""Plans for recorded arrivals: `schedule` and its result."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.views.curves import Cost, Curves
-from tolerant.views.following import cycle_of, follow_plan, steady
-from tolerant.views.forecast import WINDOW, foresee
-from tolerant.views.optimal import BUDGET, best_plan
-from tolerant.views.problem import (
+from tolerant.views.cost_curves import Cost, Curves
+from tolerant.views.estimated_plan import cycle_of, follow_plan, steady
+from tolerant.views.forecast_plan import WINDOW, plan_by_forecast
+from tolerant.views.optimal_plan import BUDGET, best_plan
+from tolerant.views.rule_plan import averages, run
+from tolerant.views.schedule_problem import (
     Actions,
-    Problem,
+    ScheduleProblem,
     checked_arrivals,
     checked_costs,
     checked_count,
@@ -23,13 +24,12 @@ from tolerant.views.problem import (
     posed,
     tables_of,
 )
-from tolerant.views.runs import averages, run
-from tolerant.views.sets import HISTORY, NAIVE, PER_TICK
+from tolerant.views.table_sets import HISTORY, NAIVE, PER_TICK
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What to push when.
+    """When to push which tables.
 
     Attributes:
         actions: (tick, tables emptied then), ticks ascending, tables sorted, the refresh at the last tick included.
@@ -43,8 +43,8 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Options:
-    """How a plan is made, beyond costs and limit; see `schedule`."""
+class ScheduleOptions:
+    """Options of planning, beyond costs and limit; see `schedule`."""
 
     estimate: Any = None
     recompute: float | None = None
@@ -76,18 +76,18 @@ def schedule(
     memory: int | None = None,
     budget: int = BUDGET,
 ) -> Schedule:
-    """When to push which tables' changes into a view, so that pending work never takes longer than `limit`.
+    """Plan when to push which tables' changes into a view, so that pending work never takes longer than `limit`.
 
     Args:
-        costs: for each table a callable from rows to what pushing them in one batch costs.
-        arrivals: int[ticks, tables], new changes; at the last tick the view is brought up to date.
+        costs: for each table a callable from rows to the cost of pushing them in one batch.
+        arrivals: int[ticks, tables], new changes; at the last tick the view is refreshed.
         limit: the most that pending work may cost after any tick.
-        method: "naive" pushes everything when the limit breaks; "online" is the seed's rule H, "per-tick" takes the
-            set that is cheapest for each tick of peace it buys, "forecast" plans ahead on predicted arrivals;
-            "estimated" follows a plan made for `estimate`; "optimal" knows all arrivals.
-        estimate: for "estimated": the expected last tick at one row a tick and table, or expected arrivals.
-        recompute: what bringing the view up to date from nothing costs, where that may be done instead.
-        lead: act so many ticks before the limit would break, to judge by the largest arrivals so far.
+        method: "naive" pushes everything when the limit breaks; "online" is rule H of [DISS], "per-tick" takes the
+            set that is cheapest per tick until the limit breaks again, "forecast" plans ahead on predicted arrivals;
+            "estimated" follows a plan made for `estimate`; "optimal" uses all arrivals.
+        estimate: for "estimated": the expected last tick at one row per tick and table, or expected arrivals.
+        recompute: the cost of recomputing the view, where that is allowed.
+        lead: act so many ticks before the limit would break, judged by the largest arrivals so far.
         window: steps that "forecast" looks ahead.
         memory: ticks over which rates are averaged; None: over all so far.
         budget: labels that "optimal" may use; beyond, the plan is not `proved`.
@@ -98,16 +98,16 @@ def schedule(
     (14.5, [(2, (0,)), (4, (0,)), (6, (0, 1))])
 
     Raises:
-        ValueError: an argument is not what it should be; a cost is negative, NaN, falling, or not 0 for 0 rows.
+        ValueError: an argument is invalid; a cost is negative, NaN, falling, or not 0 for 0 rows.
     """
-    found = checked_costs(costs)
-    rows = checked_arrivals(arrivals, len(found))
+    functions = checked_costs(costs)
+    rows = checked_arrivals(arrivals, len(functions))
     bound = checked_number("limit", limit)
-    options = Options(estimate, recompute, lead, window, memory, budget)
+    options = ScheduleOptions(estimate, recompute, lead, window, memory, budget)
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}")
-    curves = Curves(found)
-    estimated = estimate_of(options.estimate, len(found)) if method == "estimated" else None
+    curves = Curves(functions)
+    estimated = estimate_of(options.estimate, len(functions)) if method == "estimated" else None
     if not len(rows):
         return Schedule([], 0.0, method == "optimal")
     return METHODS[method](_Task(curves, rows, bound, options, estimated))
@@ -118,10 +118,10 @@ class _Task:
     curves: Curves
     arrivals: NDArray[np.int64]
     limit: float
-    options: Options
+    options: ScheduleOptions
     estimate: NDArray[np.int64] | None
 
-    def problem(self, *, foresight: bool = False, predicts: bool = False) -> Problem:
+    def problem(self, *, foresight: bool = False, predicts: bool = False) -> ScheduleProblem:
         return posed(
             self.curves,
             self.arrivals,
@@ -162,16 +162,16 @@ def _estimated(task: _Task) -> Schedule:
 
 
 def _forecast(task: _Task) -> Schedule:
-    return Schedule(*foresee(task.problem(predicts=True), task.rates(), task.options.window))
+    return Schedule(*plan_by_forecast(task.problem(predicts=True), task.rates(), task.options.window))
 
 
 def _optimal(task: _Task) -> Schedule:
-    found = best_plan(task.problem(foresight=True), task.options.budget)
-    return Schedule(found.actions, found.cost, found.proved)
+    best = best_plan(task.problem(foresight=True), task.options.budget)
+    return Schedule(best.actions, best.cost, best.proved)
 
 
 def estimate_of(estimate: Any, tables: int) -> NDArray[np.int64]:
-    """The arrivals that "estimated" plans for, int64[ticks, tables]."""
+    """Return the arrivals that "estimated" plans for, int64[ticks, tables]."""
     if estimate is None:
         raise ValueError(
             'estimate must be given for method "estimated": the expected last tick, or int[ticks, tables], got None'
@@ -189,4 +189,4 @@ METHODS: dict[str, Callable[[_Task], Schedule]] = {
     "forecast": _forecast,
     "optimal": _optimal,
 }
-"""The ways to make a plan."""
+"""The planners by method."""

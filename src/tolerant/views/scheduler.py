@@ -1,4 +1,4 @@
-"""The live side: counts changes as they arrive and says which tables to push now."""
+"""Schedules live: counts changes as they arrive and returns the tables to push now."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.views.curves import Cost, Curves
-from tolerant.views.following import cycle_of, follow
-from tolerant.views.forecast import WINDOW, first_action
+from tolerant.views.cost_curves import Cost, Curves
+from tolerant.views.estimated_plan import cycle_of, follow
+from tolerant.views.forecast_plan import WINDOW, first_action
 from tolerant.views.measured import Measured
-from tolerant.views.problem import (
+from tolerant.views.schedule import ScheduleOptions, estimate_of
+from tolerant.views.schedule_problem import (
     checked_arrivals,
     checked_costs,
     checked_count,
@@ -21,8 +22,7 @@ from tolerant.views.problem import (
     tables_of,
     working_bound,
 )
-from tolerant.views.schedule import Options, estimate_of
-from tolerant.views.sets import FARTHEST, HISTORY, NAIVE, PER_TICK, choose, everything, left_over, price_of
+from tolerant.views.table_sets import FARTHEST, HISTORY, NAIVE, PER_TICK, choose, everything, left_over, price_of
 
 _RULES = {"naive": NAIVE, "online": HISTORY, "per-tick": PER_TICK}
 _METHODS = (*_RULES, "estimated", "forecast")
@@ -30,19 +30,19 @@ _MOST_EXCESS = 10.0
 _FADING = 0.9
 _MEMORY = 0.05
 _SURE = 2.33 * math.sqrt(math.pi / 2)
-"""Mean absolute deviations within which 99 of 100 pushes stay, if the logarithms of what they take over what was
-predicted are normal. Squares would let one slow push in a hundred decide about all others.
+"""Mean absolute deviations that cover 99 of 100 pushes, if the logarithms of actual over predicted time are normal.
+With squares, one slow push in a hundred would dominate all others.
 """
 
 
 class Scheduler:
-    """Which of a view's tables to push, tick by tick, so that pending work stays within `limit`.
+    """Decides which of a view's tables to push, tick by tick, so that pending work stays within `limit`.
 
-    A function of the calls alone: the same calls in the same order get the same answers. The arguments are those of
-    `schedule`; "optimal" is not to be had, because it knows the future. `margin`: the share of the limit that pending
-    work is kept within at most. `spread`: how far pushes of each table are from what is predicted, to begin with. What
-    it says to push it takes as pushed: whoever cannot do it starts again from an older `state`. `limit` may be set anew
-    at any time, and `least`: below that the working limit is not lowered, whatever pushes take.
+    Deterministic: the same calls in the same order return the same answers. The arguments are those of `schedule`;
+    "optimal" is not available, because it needs future arrivals. `margin`: the largest share of the limit that pending
+    work may fill. `spread`: the initial deviation of each table's pushes from their prediction. Returned tables count
+    as pushed: a caller that cannot push them must load an older `state`. `limit` may be set at any time, and so may
+    `least`, below which the working limit is not lowered, however long pushes take.
 
     >>> from tolerant.views import Linear
     >>> live = Scheduler([Linear(1.0), Linear(0.5, 4.0)], limit=8)
@@ -77,7 +77,7 @@ class Scheduler:
         if not 0 < margin <= 1:
             raise ValueError(f"margin must be above 0 and at most 1, got {margin!r}")
         self.margin = margin
-        self._options = Options(estimate, recompute, lead, window, memory)
+        self._options = ScheduleOptions(estimate, recompute, lead, window, memory)
         self._method, self._learn = method, learn
         self._curves = Curves(self._costs)
         n = len(self._costs)
@@ -87,7 +87,7 @@ class Scheduler:
         self._spread = np.zeros(n) if spread is None else np.array(spread, np.float64)
         if self._spread.shape != (n,) or not (np.isfinite(self._spread).all() and (self._spread >= 0).all()):
             raise ValueError(f"spread must be {n} finite numbers ≥ 0, got {spread!r}")
-        self._before = np.ones((n, 2))  # what the last two pushes of each table took over what was predicted
+        self._before = np.ones((n, 2))  # actual over predicted time of the last two pushes of each table
         self._ticks, self._turn, self._spent = 0, 0, 0.0
         self._cycle: list[int] = []
         if method == "estimated":
@@ -96,13 +96,13 @@ class Scheduler:
 
     @property
     def costs(self) -> tuple[Cost, ...]:
-        """The costs as they are known now."""
+        """Return the present cost estimates."""
         return tuple(self._costs)
 
     @property
     def working_limit(self) -> float:
-        """The limit that is kept: the share `margin` of the one promised, and less where 99 of 100 pushes, as they have
-        spread about their predictions, would not stay within that; and for a while after a push that took longer.
+        """Return the working limit: the share `margin` of the promised limit, less where 99 of 100 pushes, by their
+        spread about predictions, would exceed it, and less for a while after a slow push.
         """
         sure = np.exp(_SURE * self._spread)
         limit = self.limit / min(_MOST_EXCESS, max(1 / self.margin, float(np.maximum(self._excess, sure).max())))
@@ -110,19 +110,19 @@ class Scheduler:
 
     @property
     def slowness(self) -> NDArray[np.float64]:
-        """What pushes of each table take at the moment over what is predicted: by their mean deviation from that, and
-        for a while after some that took longer.
+        """Return the present ratio of actual to predicted time of each table's pushes: from their mean deviation, and
+        for a while after slow pushes.
         """
         return np.maximum(self._excess, np.exp(self._spread))
 
     @property
     def work(self) -> float:
-        """What bringing the view up to date now is predicted to cost."""
+        """Return the predicted cost of refreshing the view now."""
         self._cover(0)
         return self._priced(int(everything(self.pending)))
 
     def arrive(self, counts: Sequence[int] | NDArray[np.int64]) -> tuple[int, ...]:
-        """A tick passes that brought so many changes of each table; the tables to push now, with all they have."""
+        """Return the tables to push now, with all their changes, after a tick that brought so many changes of each."""
         rows = checked_arrivals(np.asarray(counts)[None], len(self._costs), "counts")[0]
         self._ticks += 1
         self.pending = self.pending + rows
@@ -138,7 +138,7 @@ class Scheduler:
         return self._empty(*self._chosen(extra, bound, again))
 
     def refresh(self) -> tuple[int, ...]:
-        """Someone asks for the view: the tables to push to bring it up to date."""
+        """Return the tables to push to refresh the view on request."""
         self._cover(0)
         mask = int(everything(self.pending))
         return self._empty(mask, self._priced(mask))
@@ -148,8 +148,8 @@ class Scheduler:
 
         A `Measured` cost is refitted, the newest timing weighing `learn`. Pushes that take longer than predicted lower
         the working limit by as much, and pushes that spread about their predictions lower it by that spread; those
-        that keep to the prediction let it rise again. What is believed is the median of the last three pushes: one
-        alone that is slow, for whatever the machine did besides, counts towards the spread only.
+        that match the prediction raise it again. The median of the last three pushes counts: a single slow push, caused
+        by other load of the machine, affects the spread only.
         """
         if not 0 <= checked_count("table", table, 0) < len(self._costs):
             raise ValueError(f"table must be one of 0 … {len(self._costs) - 1}, got {table}")
@@ -160,9 +160,9 @@ class Scheduler:
         over = min(_MOST_EXCESS, max(over, 1 / _MOST_EXCESS))
         believed = float(np.median([over, *self._before[table]]))
         self._before[table] = self._before[table, 1], over
-        held = 1 + _FADING * (self._excess[table] - 1)
-        self._excess[table] = max(1.0, believed, held)
-        # Of the logarithms those above 0 alone, doubled: that something is done sooner makes no refresh late.
+        faded = 1 + _FADING * (self._excess[table] - 1)
+        self._excess[table] = max(1.0, believed, faded)
+        # Only logarithms above 0, doubled: a push that finishes early makes no refresh late.
         self._spread[table] += _MEMORY * (2 * math.log(max(1.0, over)) - self._spread[table])
         if isinstance(cost, Measured) and self._learn > 0:
             self._costs[table] = cost.learned(size, believed * expected if expected > 0 else took, self._learn)
@@ -192,7 +192,7 @@ class Scheduler:
         return price if again is None else min(price, again)
 
     def _cover(self, ticks: int) -> None:
-        """Know the costs of what is pending, and of what may be in so many ticks."""
+        """Evaluate the costs of pending rows, and of those that may be pending in so many ticks."""
         lead = self._options.lead
         bound, _ = working_bound(self.working_limit, self._options.recompute)
         reach, burst = self.pending + lead * self._peak, (1 + lead) * self._peak + self.pending
@@ -202,7 +202,7 @@ class Scheduler:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """Everything that changes, as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
+        """Return the whole state as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
         arrays: dict[str, NDArray[Any]] = {
             "pending": self.pending,
             "arrived": self._arrived,
@@ -219,7 +219,7 @@ class Scheduler:
         return arrays, [self._ticks, self._turn, self._spent]
 
     def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
-        """Become what `state` said, bit for bit; made with the same arguments, it goes on giving the same answers."""
+        """Restore `state` to the bit; with the same constructor arguments, the same answers follow."""
         self.pending, self._arrived, self._peak = (arrays[name].copy() for name in ("pending", "arrived", "peak"))
         self._rate, self._excess, self._spread = (arrays[name].copy() for name in ("rate", "excess", "spread"))
         self._before = arrays["before"].copy()

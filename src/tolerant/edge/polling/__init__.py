@@ -1,8 +1,8 @@
-"""Asks web servers for the items that a poller wants, and feeds what comes back into the log.
+"""Requests items from web servers as a poller schedules them, and feeds the values into the log.
 
-`Endpoint` says where an item is to be found and how its value is read from the answer; `HttpPoller` asks, tick by
-tick, for what `tolerant.polling.Poller` says is due. A server that is slow, fails or talks nonsense makes its items
-old, never wrong, and holds up no other. Needs the extra `http`: `pip install 'tolerant[http]'`.
+`Endpoint` has the address of each item and reads its value from the response; `HttpPoller` requests, tick by tick, what
+`tolerant.polling.Poller` says is due. A server that is slow, fails or sends garbage makes its items old, never wrong,
+and delays no other. Needs the extra `http`: `pip install 'tolerant[http]'`.
 
     import asyncio
     from tolerant.edge.polling import Endpoint, HttpPoller, LogSink
@@ -14,31 +14,31 @@ old, never wrong, and holds up no other. Needs the extra `http`: `pip install 't
     asyncio.run(main())
 """
 
-from tolerant.edge.polling.endpoint import Ask, Endpoint
+from tolerant.edge.polling.endpoint import Endpoint, ItemRequest
 from tolerant.edge.polling.hosts import Host, Limits
-from tolerant.edge.polling.http_poller import Counts, HttpPoller
+from tolerant.edge.polling.http_poller import HttpPoller, PullCounts
 from tolerant.edge.polling.jsonpath import JsonPath
-from tolerant.edge.polling.outcomes import Failed, Suspended, Unchanged, Values
+from tolerant.edge.polling.outcomes import Failed, FetchedValues, Suspended, Unchanged
 from tolerant.edge.polling.sinks import LogSink, MemorySink, PullSink, replay_pulls
 from tolerant.edge.polling.stream_poller import StreamPoller
 from tolerant.transport.pulls import Pull
 
 __all__ = [
-    "Ask",
-    "Counts",
     "Endpoint",
     "Failed",
+    "FetchedValues",
     "Host",
     "HttpPoller",
+    "ItemRequest",
     "JsonPath",
     "Limits",
     "LogSink",
     "MemorySink",
     "Pull",
+    "PullCounts",
     "PullSink",
     "StreamPoller",
     "Suspended",
     "Unchanged",
-    "Values",
     "replay_pulls",
 ]

@@ -1,4 +1,4 @@
-"""Where items are to be found: addresses, and how values are read from answers."""
+"""Addresses of items on web servers, and how their values are read from responses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One request: its address, the server that it goes to, and the items that it asks for."""
+class ItemRequest:
+    """One HTTP request: its address, its server, and the items that it is for."""
 
     url: str
     host: str
@@ -23,15 +23,15 @@ class Ask:
 
 
 class Endpoint:
-    """A family of addresses, one for each item or few items.
+    """A family of addresses, one per item or per batch of items.
 
-    Parameters: `url` with a `{column}` for each key column; `path`, where the value stands in the JSON answer; `key`,
-    the key columns; `parts`, from an item's text to its columns (default: the text itself is the only one); `batch`,
-    how many items may go into one request: their keys then stand in the address with commas between them, and `path`
-    must say which value is whose, with the same `{column}`.
+    Parameters: `url` with a `{column}` for each key column; `path` of the value in the JSON response; `key`, the key
+    columns; `parts`, from an item's text to its columns (default: the text itself is the only one); `batch`, how many
+    items one request may be for: the address then has their keys separated by commas, and `path` must tell the items
+    apart with the same `{column}`.
 
     >>> quotes = Endpoint("http://host/quote?of={symbol}", "$.{symbol}.price", key=("symbol",), batch=2)
-    >>> [ask.url for ask in quotes.asks(["A", "B&C", "D"])]
+    >>> [request.url for request in quotes.requests(["A", "B&C", "D"])]
     ['http://host/quote?of=A,B%26C', 'http://host/quote?of=D']
     """
 
@@ -60,15 +60,17 @@ class Endpoint:
         if batch > 1 and (len(key) != 1 or "{" + key[0] + "}" not in path):
             raise ValueError(f"with a batch, path must say whose value it is, with {{{key[0]}}}, got {path!r}")
         self.url, self.key, self.batch = url, tuple(key), int(batch)
+        self.host = f"{split.scheme}://{split.netloc}"
+        """The server of all requests."""
         self._parts = parts or (lambda item: (item,))
 
     def columns(self, item: str) -> dict[str, str]:
-        """The key columns of an item, as text."""
+        """Return the key columns of an item, as text."""
         parts = [part if isinstance(part, str) else json.dumps(part) for part in self._parts(item)]
         return dict(zip(self.key, parts, strict=True))
 
     def refusal(self, item: str) -> str | None:
-        """Why an item cannot be asked for; None: it can. A key may not lead to another place of the server.
+        """Say why an item cannot be requested; None: it can. A key must not lead to another path of the server.
 
         >>> Endpoint("http://host/{symbol}", key=("symbol",)).refusal("..")
         "key '..' cannot stand in a path"
@@ -84,32 +86,28 @@ class Endpoint:
                     return f"key {item!r:.60} cannot stand in a path"
         return None
 
-    def asks(self, items: Iterable[str]) -> list[Ask]:
-        """The requests for these items; those that can share one do, in the order given."""
+    def requests(self, items: Iterable[str]) -> list[ItemRequest]:
+        """Return the requests for these items, in the order given; up to `batch` items share one."""
         listed = list(items)
-        if self.batch == 1:
-            return [self._ask([item]) for item in listed]
-        return [self._ask(listed[k : k + self.batch]) for k in range(0, len(listed), self.batch)]
+        return [self._request(listed[k : k + self.batch]) for k in range(0, len(listed), self.batch)]
 
-    def _ask(self, items: Sequence[str]) -> Ask:
+    def _request(self, items: Sequence[str]) -> ItemRequest:
         columns = [self.columns(item) for item in items]
 
         def filled(place: re.Match[str]) -> str:
             return ",".join(quote(each[place[1]], safe="") for each in columns)
 
-        url = _PLACE.sub(filled, self.url)
-        split = urlsplit(url)
-        return Ask(url, f"{split.scheme}://{split.netloc}", tuple(items))
+        return ItemRequest(_PLACE.sub(filled, self.url), self.host, tuple(items))
 
-    def read(self, ask: Ask, body: bytes) -> tuple[Mapping[str, float], Mapping[str, str]]:
-        """The values in an answer, and why there is none for the items that have none.
+    def read(self, request: ItemRequest, body: bytes) -> tuple[Mapping[str, float], Mapping[str, str]]:
+        """Read the values in a response; also return why the other items have none.
 
         Raises:
-            ValueError: the answer is not JSON.
+            ValueError: the response is not JSON.
         """
         document = json.loads(body)
         values, missing = {}, {}
-        for item in ask.items:
+        for item in request.items:
             try:
                 values[item] = self.path.number(document, self.columns(item))
             except ValueError as error:
@@ -118,7 +116,7 @@ class Endpoint:
 
 
 def _decoded(text: str) -> str:
-    """Text without percent-encoding, however often it was encoded."""
+    """Remove percent-encoding from a text, however often it was encoded."""
     for _ in range(len(text)):
         plain = unquote(text)
         if plain == text:

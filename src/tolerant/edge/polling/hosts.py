@@ -1,4 +1,4 @@
-"""What a server allows: requests at once, requests a second, and pauses that it asks for; and whether it answers."""
+"""Limits of a server: concurrent requests, requests per second, requested pauses; and whether it responds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one server: requests at once, requests a second (None: any number); seconds that one may take; largest answer
-    in bytes; how often a request is tried again at once after a connection that broke, and the first pause before that.
+    """Limits of one server: concurrent requests, requests per second (None: any number); seconds per request; largest
+    response in bytes; how often a request is retried after a broken connection, and the first pause before that.
     """
 
     at_once: int = 8
@@ -28,17 +28,17 @@ class Limits:
 
 
 SUSPECTS = 3
-"""Requests that fail in a row, each for items that were had before, after which a server counts as down."""
+"""Failures in a row, each for items that used to succeed, after which a server counts as down."""
 PROBE_EVERY = 5.0
-"""Seconds between two probes of a server that is down, at most."""
+"""Longest time between two probes of a server that is down, in seconds."""
 
 
 class Host:
-    """Keeps one server's limits, and knows whether it is down. `clock`: seconds that only grow. tick: seconds.
+    """Enforces one server's limits, and decides whether it is down. `clock`: monotonic seconds. tick: seconds.
 
-    A server is down when several requests in a row have failed for items that it used to answer for, or all of its
-    items fail. It is then asked for one item at a time, until it answers: items that fail by themselves do not bring a
-    server down, and one that is back is not waited for.
+    A server is down when several requests in a row have failed for items that used to succeed, or all of its items
+    fail. Then one item at a time is requested, until it responds: items that fail by themselves do not bring a server
+    down, and one that is back is used at once.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float], tick: float = 1.0) -> None:
@@ -48,7 +48,7 @@ class Host:
         self._free_at = 0.0
         self._tried: dict[str, int] = {}  # by item: the number of its last request
         self._failing: set[str] = set()  # items whose last request failed
-        self._suspects: set[str] = set()  # those of them that failed since something was answered, one a request
+        self._suspects: set[str] = set()  # of those that failed since the last response, one per request
         self._requests = self._probes = self._probe_at = 0
         self.down = False
         """Whether only probes go to it."""
@@ -56,66 +56,68 @@ class Host:
         """By the clock: no request before."""
 
     def suspend(self, seconds: float) -> None:
-        """Leave the server alone for so long; an earlier, longer pause stays."""
+        """Send no request for `seconds`; an earlier, longer pause stays."""
         self.suspended_until = max(self.suspended_until, self._clock() + seconds)
 
     @property
     def suspended(self) -> bool:
-        """Whether the server wants no requests now."""
+        """Whether the server has asked for a pause that is not over."""
         return self._clock() < self.suspended_until
 
-    # -- whether it answers ------------------------------------------------------------------------------------------
+    # -- availability -----------------------------------------------------------------------------------------------
 
     @property
     def items(self) -> Collection[str]:
-        """The items that it was ever asked for."""
+        """The items that were ever requested from it."""
         return self._tried.keys()
 
-    def asked(self, items: Collection[str]) -> None:
-        """These are asked for in one request."""
+    def requested(self, items: Collection[str]) -> None:
+        """Record one request for these items."""
         self._requests += 1
         self._tried.update(dict.fromkeys(items, self._requests))
 
     def answered(self, items: Collection[str]) -> bool:
-        """It answered for these items; whether it was down until now."""
+        """Record a response for these items; return whether the server was down until now."""
         self._failing.difference_update(items)
         self._suspects.clear()
         was_down, self.down, self._probes = self.down, False, 0
         return was_down
 
     def failed(self, items: Collection[str], tick: int) -> None:
-        """A request for these items failed, as is known at tick `tick`; the next probe is after 1, 2, 4, … ticks."""
+        """Record a failed request for these items at tick `tick`; the next probe is after 1, 2, 4, … ticks."""
         if not items:
             return
         if not self._failing.issuperset(items):
             self._suspects.add(min(items))
         self._failing.update(items)
         if self.down and tick < self._probe_at:
-            return  # of those that were under way when it went down
+            return  # it was under way when the server went down
         if self.down or len(self._suspects) >= SUSPECTS or self._failing.issuperset(self._tried):
             self.down = True
             self._probe_at = tick + min(1 << self._probes, self._longest)
             self._probes = min(self._probes + 1, 30)
 
     def forget(self, gone: Collection[str]) -> None:
-        """These items are not asked for any more."""
+        """Forget items that are no longer requested."""
         for item in gone:
             self._tried.pop(item, None)
         self._failing.difference_update(gone)
         self._suspects.difference_update(gone)
 
     def probe(self, candidates: Collection[str], tick: int) -> str | None:
-        """The item to ask a server for that is down; None: not yet. One that was had last, or was not tried longest."""
+        """Choose the item with which to probe a server that is down; None: not yet. Prefers an item whose last request
+        succeeded, then the one requested longest ago.
+        """
         if not candidates or tick < self._probe_at:
             return None
         return min(candidates, key=lambda item: (item in self._failing, self._tried.get(item, 0), item))
 
-    # -- its limits --------------------------------------------------------------------------------------------------
+    # -- limits -----------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Host:
         await self._room.acquire()
         try:
-            await self._take_turn()
+            await self._wait_for_turn()
         except BaseException:
             self._room.release()
             raise
@@ -124,7 +126,7 @@ class Host:
     async def __aexit__(self, *error: object) -> None:
         self._room.release()
 
-    async def _take_turn(self) -> None:
+    async def _wait_for_turn(self) -> None:
         if self._limits.per_second is None:
             return
         now = self._clock()

@@ -1,4 +1,4 @@
-"""The part of JSON path that names one place: `$.quotes[0].price`, `$['last price']`, `$.{symbol}.bid`."""
+"""The subset of JSON path that names one place: `$.quotes[0].price`, `$['last price']`, `$.{symbol}.bid`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STEP = re.compile(r"\.(?P<name>[^.\[\]'\"]+)|\[(?P<place>-?\d+)\]|\[(?:'(?P<sin
 
 
 class JsonPath:
-    """One place in a JSON document. `{column}` in a name stands for an item's key, as in the address.
+    """A path to one place in a JSON document. `{column}` in a name stands for an item's key, as in the address.
 
     >>> JsonPath("$.quotes[0]['last']").number({"quotes": [{"last": "12.5"}]})
     12.5
@@ -35,14 +35,14 @@ class JsonPath:
             at = step.end()
 
     def number(self, document: object, key: Mapping[str, str] | None = None) -> float:
-        """The finite number at this place, where a text that reads as one counts too.
+        """Return the finite number at this place; text that reads as one counts too.
 
         Raises:
             ValueError: there is no such place, or no finite number.
         """
         place = document
         for step in self._steps:
-            place = self._go(place, step, key or {})
+            place = self._descend(place, step, key or {})
         if isinstance(place, bool) or not isinstance(place, int | float | str):
             raise ValueError(f"at {self.text} a number was expected, got {type(place).__name__}")
         try:
@@ -53,7 +53,7 @@ class JsonPath:
             raise ValueError(f"at {self.text} a finite number was expected, got {number}")
         return number
 
-    def _go(self, place: object, step: str | int, key: Mapping[str, str]) -> object:
+    def _descend(self, place: object, step: str | int, key: Mapping[str, str]) -> object:
         if isinstance(step, int):
             if isinstance(place, list) and -len(place) <= step < len(place):
                 return place[step]

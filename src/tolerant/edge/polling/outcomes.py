@@ -1,10 +1,10 @@
-"""What can come of a request.
+"""Outcomes of a request.
 
-Values      the items' values
-Unchanged   none has changed (304)
-Failed      nothing can be said: a timeout, an error, nonsense
-Suspended   the server wants to be left alone for a while (429 or 503 with Retry-After)
-Dropped     it was not made: the server stopped answering while it waited for its turn
+FetchedValues   the items' values
+Unchanged       no value has changed (304)
+Failed          no usable response: a timeout, an error, garbage
+Suspended       the server asks for a pause (429 or 503 with Retry-After)
+Dropped         the request was not made: the server went down while it waited for its turn
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Values:
-    """The values that came, by item; `missing` says why others of the same request did not. fresh: seconds."""
+class FetchedValues:
+    """The values by item; `missing` says why other items of the request have none. fresh: seconds."""
 
     values: Mapping[str, float]
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -24,21 +24,21 @@ class Values:
 
 @dataclass(frozen=True)
 class Unchanged:
-    """Everything asked for is as it was; fresh: seconds for which it will be."""
+    """All requested values are unchanged; fresh: seconds for which they will be."""
 
     fresh: float = 0.0
 
 
 @dataclass(frozen=True)
 class Failed:
-    """Nothing came that can be used."""
+    """No usable response."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Suspended:
-    """The server wants no request for so many seconds."""
+    """The server wants no request for `seconds`."""
 
     seconds: float
     reason: str
@@ -49,4 +49,4 @@ class Dropped:
     """The request was not made."""
 
 
-Outcome = Values | Unchanged | Failed | Suspended | Dropped
+Outcome = FetchedValues | Unchanged | Failed | Suspended | Dropped

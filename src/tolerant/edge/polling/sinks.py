@@ -1,4 +1,4 @@
-"""Where pulls go: into the log as rows, or into a list."""
+"""Destinations of pulls: the log, or a list."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import Protocol
 
 from tolerant.edge.source import Source
 from tolerant.polling import Poller
-from tolerant.polling.following import learn, reach
+from tolerant.polling.pull_replay import advance_to, replay_pull
 from tolerant.streams import Stream
 from tolerant.transport import Log, open_log
 from tolerant.transport.log import START
-from tolerant.transport.pulls import Pull, pulls_batch, read_pulls, topic_of
+from tolerant.transport.pulls import Pull, pulls_batch, read_pulls
+from tolerant.transport.topics import pulls_topic
 
 
 class PullSink(Protocol):
-    """Takes what came of pulls."""
+    """Accepts finished pulls."""
 
-    def take(self, pulls: Sequence[Pull]) -> None:
-        """Pulls in the order in which they ended; called by one thread at a time."""
+    def write(self, pulls: Sequence[Pull]) -> None:
+        """Accept pulls in the order in which they ended; called by one thread at a time."""
 
     def close(self) -> None:
-        """Nothing will come any more."""
+        """End; no more pulls follow."""
 
 
 class MemorySink:
-    """Keeps pulls in a list; for tests and trials."""
+    """Collects pulls in a list, for tests and trials."""
 
     def __init__(self) -> None:
         self.pulls: list[Pull] = []
 
-    def take(self, pulls: Sequence[Pull]) -> None:
+    def write(self, pulls: Sequence[Pull]) -> None:
         """See `PullSink`."""
         self.pulls.extend(pulls)
 
@@ -57,7 +58,7 @@ class LogSink:
         self._log = open_log(log) if isinstance(log, str) else log
         self._owns_log = isinstance(log, str)
         self._source = Source(stream, self._log, name, clock=clock, timeout=timeout)
-        self._topic = topic_of(stream)
+        self._topic = pulls_topic(stream)
 
     @property
     def stream(self) -> Stream:
@@ -69,15 +70,15 @@ class LogSink:
         """The source that the values go through."""
         return self._source
 
-    def take(self, pulls: Sequence[Pull]) -> None:
-        """See `PullSink`. A value that has not changed since it was last sent makes no `update` row."""
+    def write(self, pulls: Sequence[Pull]) -> None:
+        """See `PullSink.write`. A value that has not changed since it was last sent makes no `update` row."""
         known = [pull for pull in pulls if pull.kind == "value"]
         if known:
             self._source.set_many([pull.item for pull in known], [pull.value for pull in known])
         self._log.append(self._topic, pulls_batch([replace(pull, source=self._source.name) for pull in pulls]))
 
     def close(self) -> None:
-        """Send what there is to send, and end."""
+        """Send all waiting rows, and end."""
         try:
             self._source.close()
         finally:
@@ -86,16 +87,16 @@ class LogSink:
 
 
 def replay_pulls(poller: Poller, log: Log, stream: str) -> int:
-    """Teach a new poller what the pulls in the log say, as if it had made them itself; how many there were.
+    """Train a new poller with the pulls in the log, as if it had made them itself; return how many there were.
 
-    A poller that was started again decides from then on as one that never stopped would (but for pulls that were
-    under way). Items that no query refers to any more are passed over.
+    A restarted poller then decides as one that never stopped would (except for pulls that were under way). Items that
+    no query refers to any more are skipped.
     """
-    pulls = [pull for entry in log.read(topic_of(stream), START) for pull in read_pulls(entry.payload)[0]]
+    pulls = [pull for entry in log.read(pulls_topic(stream), START) for pull in read_pulls(entry.payload)[0]]
     taught = 0
     for pull in sorted(pulls, key=lambda pull: pull.tick):
         if pull.item in poller:
-            for _ in reach(poller, pull.tick):
+            for _ in advance_to(poller, pull.tick):
                 pass
-            taught += learn(poller, pull)
+            taught += replay_pull(poller, pull)
     return taught

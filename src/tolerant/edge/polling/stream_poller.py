@@ -1,9 +1,10 @@
-"""Polls a stream of a log as its `CREATE STREAM … FROM 'http://…'` says and its queries need (`specs/2-polling.md` §6).
+"""Polls a stream of a log as its `CREATE STREAM … FROM 'http://…'` defines and its queries need
+(`docs/design/polling.md` §6).
 
 Ticks are those of the wall clock: tick n begins n ticks after 1970. Statements and other pollers' pulls are read from
-the log before each one, so queries come, go and change while it runs. A poller that starts takes the model that it or
-another of the stream kept last in `models.<stream>`, if there is one, and reads on from where that one was, statements
-and pulls in their order: so it goes on with what was known when the last one stopped.
+the log before each tick, so queries come, go and change while it runs. A poller that starts restores the newest model
+of the stream in `models.<stream>`, if there is one, and reads statements and pulls after it in their order: so it
+continues with what was known when the last poller stopped.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import base64
 import os
 import zlib
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from tolerant.edge.definition import default_name, find_stream
 from tolerant.edge.polling.endpoint import Endpoint
 from tolerant.edge.polling.hosts import Limits
-from tolerant.edge.polling.http_poller import Counts, HttpPoller
+from tolerant.edge.polling.http_poller import HttpPoller, PullCounts
 from tolerant.edge.polling.sinks import LogSink
 from tolerant.kernels import snapshots
 from tolerant.polling import Poller
-from tolerant.polling.following import learn, reach
+from tolerant.polling.pull_replay import advance_to, replay_pull
 from tolerant.queries import Aggregate
 from tolerant.sql import Catalogue, CreateStream, decode, encode
 from tolerant.sql.polled import PolledQueries, poller_options
@@ -29,21 +31,24 @@ from tolerant.sql.wire import statements_in
 from tolerant.streams import SECOND, Stream, key_parts
 from tolerant.transport import Log
 from tolerant.transport.common import wall_clock
-from tolerant.transport.log import QUERIES, START, Entry
-from tolerant.transport.pulls import read_pulls, topic_of
+from tolerant.transport.log import START, Entry
+from tolerant.transport.pulls import read_pulls
 from tolerant.transport.rows import compacted
+from tolerant.transport.topics import QUERIES, models_topic, pulls_topic
 
-KEEP = 60.0
-"""Seconds between two times at which the model is kept: so much is learned again after a crash."""
+SAVE_EVERY = 60.0
+"""Seconds between two saves of the model: this much is learned again after a crash."""
 
 _MODEL = "model"  # the key: every poller of a stream knows what all of them know
+_MOST_BYTES = 1 << 30  # of a model, once it is decompressed
+_MOST_TICKS = 10**7  # since a model was saved; for an older one replaying the pulls is faster
 
 
 class StreamPoller:
-    """Asks for the items of one stream. `part` (k, n): this is the k-th of n pollers that share it by hash of the item.
+    """Polls the items of one stream. `part` (k, n): this is the k-th of n pollers that share it by hash of the item.
 
-    name: who this is, as of `Source`: the same after a restart, different from every other poller of the stream.
-    clock: microseconds since 1970. sleep: waits for so many seconds of that clock.
+    name: as for `Source`: the same after a restart, different from every other poller of the stream. clock:
+    microseconds since 1970. sleep: waits for a number of seconds of that clock.
 
     Raises:
         LookupError: the log has no such stream.
@@ -74,21 +79,21 @@ class StreamPoller:
         self._position = self._begun = START
         self._stopping = self._altered = False
         self.poller = Poller(**poller_options(self.stream))
-        self.counts = Counts()
+        self.counts = PullCounts()
         self.http: HttpPoller | None = None
-        """What makes the requests, while it runs."""
+        """Makes the requests, while `run` runs."""
 
     # -- running -----------------------------------------------------------------------------------------------------
 
     async def run(self, seconds: float | None = None, ready: Callable[[int], None] | None = None) -> None:
-        """Poll until `stop` is called, the time is over or the stream is dropped. `ready` is told the number of items.
+        """Poll until `stop` is called, the time is over or the stream is dropped. `ready` gets the number of items.
 
         Raises:
-            Exception: pulls cannot be handed on, since the log cannot be used say.
+            Exception: pulls cannot be written, for instance because the log cannot be used.
         """
         warm()
         sink = LogSink(self.stream.name, self._log, self._name)
-        self.recall()
+        self.restore()
         options = self.stream.options
         limits = Limits(options.at_once, options.per_second or None, options.timeout / SECOND)
         end = None if seconds is None else self._clock() + int(seconds * SECOND)
@@ -99,7 +104,7 @@ class StreamPoller:
             self.http, self.counts = http, http.counts
             if ready:
                 ready(len(self.poller.items))
-            kept = self._clock()
+            saved = self._clock()
             while not self._stopping and (end is None or self._clock() < end):
                 self.follow()
                 if self.stream.name not in self._catalogue.streams:
@@ -107,26 +112,26 @@ class StreamPoller:
                 tick = self._clock() // options.tick
                 if self.poller.now is None or tick > self.poller.now:
                     http.step(tick)
-                if self._clock() - kept > KEEP * SECOND:
-                    self.keep()
-                    kept = self._clock()
+                if self._clock() - saved > SAVE_EVERY * SECOND:
+                    self.save()
+                    saved = self._clock()
                 await self._sleep(max(0.0, ((tick + 1) * options.tick - self._clock()) / SECOND))
         if self.stream.name in self._catalogue.streams:
-            self.keep()
+            self.save()
 
     def stop(self) -> None:
-        """Let `run` return at the next tick."""
+        """Make `run` return at the next tick."""
         self._stopping = True
 
-    def keep(self) -> None:
-        """Keep the model in the log, for whoever polls this stream next."""
+    def save(self) -> None:
+        """Save the model in the log, for the next poller of this stream."""
         arrays, values = self.poller.state()
         body = snapshots.pack(arrays, [encode(CreateStream(self.stream)), values])
-        self._log.append(f"models.{self.stream.name}", compacted([(_MODEL, self._position, body)]))
+        self._log.append(models_topic(self.stream.name), compacted([(_MODEL, self._position, body)]))
 
-    def recall(self) -> None:
-        """Take the model that was kept last, and learn what the log has since."""
-        known = self._kept()
+    def restore(self) -> None:
+        """Restore the newest model, and learn from the log after it."""
+        known = self._restored_model()
         for entry in self._log.read(QUERIES, START):
             if entry.position <= known:
                 self._statements(entry)
@@ -134,26 +139,33 @@ class StreamPoller:
         self.follow()
         self._begun = self._position
 
-    def _kept(self) -> int:
-        """Become the model that was kept, if it is of this very stream; the position that it has read the log to."""
-        record = self._log.latest(f"models.{self.stream.name}", _MODEL)
-        if record is None:
+    def _restored_model(self) -> int:
+        """Load the saved model, if it is of this stream; return the log position that it has read to, or START."""
+        record = self._log.latest(models_topic(self.stream.name), _MODEL)
+        if record is None or not START <= record.version <= self._log.end():
             return START
+        options = _own_options(self.poller.state()[1])
         try:
-            arrays, (stream, values) = snapshots.unpack(record.body)
-            if decode(stream) == CreateStream(self.stream):
+            arrays, (stream, values) = snapshots.unpack(record.body, _MOST_BYTES)
+            if decode(stream) == CreateStream(self.stream) and _own_options(values) == options:
                 self.poller.load(arrays, values)
-                return record.version
-        except (ValueError, LookupError, TypeError, ArithmeticError, zlib.error, RecursionError):
-            pass  # of another release: the pulls say all of it again
+                if self._is_recent(self.poller.now):
+                    return record.version
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error, RecursionError):
+            pass  # of another release, or damaged: the pulls contain all of it
         self.poller = Poller(**poller_options(self.stream))
         return START
+
+    def _is_recent(self, now: int | None) -> bool:
+        """Return whether a model is not of the future, and recent enough to replay the ticks since one by one."""
+        tick = (self._clock() + self.stream.options.lease) // self.stream.options.tick
+        return now is None or 0 <= tick - now <= _MOST_TICKS
 
     # -- following the log -------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Take what has come into the log: statements, and pulls but for those that this poller made since it began."""
-        for entry in self._log.read([QUERIES, topic_of(self.stream.name)], self._position):
+        """Apply new statements and pulls of the log, except the pulls that this poller made since it began."""
+        for entry in self._log.read([QUERIES, pulls_topic(self.stream.name)], self._position):
             self._position = entry.position
             if entry.topic == QUERIES:
                 self._statements(entry)
@@ -169,38 +181,42 @@ class StreamPoller:
         try:
             pulls, _ = read_pulls(entry.payload)
         except ValueError:
-            return  # a pipeline says so
+            return  # a pipeline writes the dead letter
         self._arrange()
         replaying = self._begun == START
-        ahead = self._clock() + self.stream.options.lease  # what is of a time to come was not pulled by anybody
+        ahead = self._clock() + self.stream.options.lease  # a pull of the future is not genuine
         for pull in (pull for pull in pulls if pull.at <= ahead):
             if replaying or pull.source != self._name:
                 if replaying:
-                    for _ in reach(self.poller, pull.at // self.stream.options.tick):
+                    for _ in advance_to(self.poller, pull.at // self.stream.options.tick):
                         pass
-                learn(self.poller, pull)
+                replay_pull(self.poller, pull)
 
     def _arrange(self) -> None:
-        """Have the queries that the statements so far leave standing."""
+        """Give the poller the queries of the catalogue, if statements have changed them."""
         if self._altered:
             self._altered = False
             wanted = self._queries.of(self._catalogue)
-            self.poller.rearrange(wanted, self._servers(wanted))
+            self.poller.set_queries(wanted, self._servers(wanted))
 
     def _servers(self, queries: list[Aggregate]) -> dict[str, str] | None:
-        """Where items share requests: each one's server, so that those that go together are decided together."""
+        """Return the server of each item where items share requests, so that they are scheduled together; else None."""
         if self._endpoint.batch == 1 or self.stream.options.chooser != "risk":
             return None
-        items = dict.fromkeys(item for query in queries for item in query.weights)
-        return {item: self._endpoint.asks([item])[0].host for item in items}
+        return dict.fromkeys((item for query in queries for item in query.weights), self._endpoint.host)
 
     def _is_mine(self, item: str) -> bool:
         number, count = self._part
         return zlib.crc32(item.encode()) % count == number - 1
 
 
+def _own_options(values: Any) -> dict[str, Any]:
+    """Return the options of a poller in a `Poller.state`, except servers, which follow from the queries."""
+    return {name: value for name, value in values[1].items() if name != "servers"}
+
+
 def endpoint_of(stream: Stream) -> Endpoint:
-    """Where the items of a polled stream are. `{key}` stands for the whole key; else each column has its place."""
+    """Return the endpoint of a polled stream. `{key}` stands for the whole key; else each column has its place."""
     assert stream.uri is not None
     options = stream.options
     if "{key}" in stream.uri and "key" not in stream.key:
@@ -212,10 +228,10 @@ def endpoint_of(stream: Stream) -> Endpoint:
 
 
 def authorization(stream: Stream) -> dict[str, str]:
-    """The header that the stream's credentials go into: user:password as Basic, anything else as a Bearer token.
+    """Return the header for the stream's credentials: user:password as Basic, anything else as a Bearer token.
 
     Raises:
-        ValueError: the environment variable is not set, or cannot be sent; its value is not said.
+        ValueError: the environment variable is not set, or cannot be sent; the message does not show its value.
     """
     if not stream.options.credentials:
         return {}
@@ -231,7 +247,7 @@ def authorization(stream: Stream) -> dict[str, str]:
 
 
 def warm() -> None:
-    """Have compiled what deciding needs, before time counts: the first time on a machine takes a while."""
+    """Compile the scheduling code before the first tick: on a new machine that takes a while."""
     poller = Poller([Aggregate.over("warm", "sum", ["a"], 1.0, 0.9)], "risk", calibrated=True, states=3, window=2)
     for tick in range(4):
         for item in poller.due(tick):

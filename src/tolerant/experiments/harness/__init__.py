@@ -1,4 +1,4 @@
-"""Runs an experiment as a Spark job and writes down what came out: rows as JSON, a picture, a verdict."""
+"""Runs an experiment as a Spark job and writes its rows as JSON, a picture and the verdict on its claim."""
 
 from tolerant.experiments.harness.experiment import Chart, Experiment, Row, Verdict
 from tolerant.experiments.harness.job import run

@@ -1,4 +1,4 @@
-"""What an experiment declares."""
+"""Defines what an experiment declares: figure, claim, parameter sets, measurement, verdict and chart."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Row: TypeAlias = dict[str, float | int | str]
-"""One line of results, or one set of parameters: what JSON can hold."""
+"""One row of results, or one parameter set: values that JSON can represent."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the claim came out, and the numbers that say so in a sentence."""
+    """Whether the claim is reproduced, and a sentence with the figures that show it."""
 
-    came_out: bool
+    reproduced: bool
     finding: str
+
+    def __str__(self) -> str:
+        return f"{'reproduced' if self.reproduced else 'NOT reproduced'}: {self.finding}"
 
 
 @dataclass(frozen=True)
 class Chart:
-    """How rows become a picture: `y` over `x`, a line for each value of `series`, a panel for each of `panel`."""
+    """How rows are plotted: `y` over `x`, one line per value of `series`, one panel per value of `panel`."""
 
     x: str
     y: str
@@ -34,11 +37,11 @@ class Chart:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a seed, to be run again.
+    """A figure or table of a paper that can be run again.
 
-    `grid(quick)` gives the parameter sets; `measure(parameters)` the rows of one set, a pure function that runs on
-    a Spark worker; `judge(rows)` compares all rows with the claim. `in_driver`: what is measured is Spark itself, so
-    that `measure` runs where the active session is, one set after the other.
+    `grid(quick)` returns the parameter sets; `measure(parameters)` returns the rows of one set and is a pure function
+    that runs on a Spark worker; `judge(rows)` compares all rows with the claim. `in_driver`: Spark itself is measured,
+    so `measure` runs in the driver, where the active session is, one parameter set after the other.
     """
 
     figure: str

@@ -1,4 +1,4 @@
-"""The Spark job: one task a parameter set, rows back in the order of the grid."""
+"""Runs an experiment as a Spark job: one task per parameter set, rows returned in the order of the grid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int, int], None]
-"""Told how many parameter sets are done, and how many there are."""
+"""Called with the number of finished parameter sets and the number of all."""
 
 
 def run(
@@ -31,7 +31,7 @@ def run(
     experiment = load(name)
     grid = list(experiment.grid(quick))
     start = time.perf_counter()
-    rows = (_one_by_one if experiment.in_driver else _measure)(spark, name, grid, progress)
+    rows = (_measure_in_driver if experiment.in_driver else _measure_on_workers)(spark, name, grid, progress)
     return Result(
         name=name,
         experiment=experiment,
@@ -42,8 +42,8 @@ def run(
     )
 
 
-def _one_by_one(spark: SparkSession, name: str, grid: list[Row], progress: Progress) -> list[Row]:
-    """In the driver, where the session is the active one."""
+def _measure_in_driver(spark: SparkSession, name: str, grid: list[Row], progress: Progress) -> list[Row]:
+    """Measure in the driver, where the session is the active one."""
     measure, rows = load(name).measure, list[Row]()
     for number, parameters in enumerate(grid):
         progress(number, len(grid))
@@ -52,34 +52,34 @@ def _one_by_one(spark: SparkSession, name: str, grid: list[Row], progress: Progr
     return rows
 
 
-def _measure(spark: SparkSession, name: str, grid: list[Row], progress: Progress) -> list[Row]:
+def _measure_on_workers(spark: SparkSession, name: str, grid: list[Row], progress: Progress) -> list[Row]:
     def work(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        import pandas as pd  # slow to import, and who only lists experiments has no use for it
+        import pandas as pd  # slow to import, and not needed to list experiments
 
         measure = load(name).measure
         for frame in frames:
             for number, parameters in zip(frame["number"], frame["parameters"], strict=True):
-                found = [dict(row) for row in measure(json.loads(parameters))]
-                yield pd.DataFrame({"number": [number], "rows": [json.dumps(found)]})
+                rows = [dict(row) for row in measure(json.loads(parameters))]
+                yield pd.DataFrame({"number": [number], "rows": [json.dumps(rows)]})
 
     sets = [(number, json.dumps(parameters)) for number, parameters in enumerate(grid)]
     frame = spark.createDataFrame(sets, "number int, parameters string")
-    # By range, so that no two sets share a task by the accident of a hash.
+    # By range: a hash could put two sets into one task.
     job = frame.repartitionByRange(len(sets), "number").mapInPandas(work, "number int, rows string")
-    with _Watch(spark, len(sets), progress):
+    with _ProgressReporter(spark, len(sets), progress):
         collected = {record["number"]: json.loads(record["rows"]) for record in job.collect()}
     return [row for number in range(len(sets)) for row in collected[number]]
 
 
-class _Watch:
-    """Reports finished tasks while the driver's thread is held by `collect`."""
+class _ProgressReporter:
+    """Reports finished tasks from a thread of its own, while `collect` blocks the driver's."""
 
     def __init__(self, spark: SparkSession, total: int, progress: Progress) -> None:
         self._tracker = spark.sparkContext.statusTracker()
         self._total = total
         self._progress = progress
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
+        self._thread = threading.Thread(target=self._report, name="progress", daemon=True)
 
     def __enter__(self) -> None:
         self._progress(0, self._total)
@@ -91,7 +91,7 @@ class _Watch:
         if error[0] is None:
             self._progress(self._total, self._total)
 
-    def _follow(self) -> None:
+    def _report(self) -> None:
         while not self._stop.wait(0.3):
             infos = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
             done = [info.numCompletedTasks for info in infos if info is not None and info.numTasks == self._total]

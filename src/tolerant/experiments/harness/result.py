@@ -1,4 +1,4 @@
-"""What came out of an experiment, as JSON and as a picture."""
+"""Holds the rows of an experiment and its verdict, and writes them as JSON and as a picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tolerant.experiments.harness.experiment import Chart, Experiment, Row, Verd
 
 @dataclass(frozen=True)
 class Result:
-    """The rows of an experiment and the verdict on its claim; `seconds` is what the Spark job took."""
+    """The rows of an experiment and the verdict on its claim; `seconds` is the time of the Spark job."""
 
     name: str
     experiment: Experiment
@@ -22,7 +22,7 @@ class Result:
     seconds: float
 
     def record(self) -> dict[str, object]:
-        """Everything that a program would want to read, as JSON can hold it."""
+        """Return the result as an object that JSON can represent."""
         return {
             "name": self.name,
             "figure": self.experiment.figure,
@@ -34,7 +34,7 @@ class Result:
         }
 
     def save(self, folder: Path) -> tuple[Path, Path]:
-        """Write `<name>.json` and `<name>.png` into `folder`, which is made if it is not there."""
+        """Write `<name>.json` and `<name>.png` into `folder`, which is created if it is missing."""
         folder.mkdir(parents=True, exist_ok=True)
         data, picture = folder / f"{self.name}.json", folder / f"{self.name}.png"
         data.write_text(json.dumps(self.record(), indent=1) + "\n")
@@ -43,28 +43,27 @@ class Result:
 
 
 def draw(result: Result, path: Path) -> None:
-    """The rows as the experiment's chart says, the claim and the verdict written above."""
-    from matplotlib.figure import Figure  # slow to import, and no use to the workers
+    """Plot the rows as the experiment's chart says, with claim and verdict as the title."""
+    from matplotlib.figure import Figure  # slow to import, and not needed by the workers
 
     chart = result.experiment.chart
     panels = _distinct(result.rows, chart.panel) if chart.panel else [""]
     figure = Figure(figsize=(5.2 * len(panels) + 1, 4.6), layout="constrained")
-    outcome = "came out" if result.verdict.came_out else "did NOT come out"
-    told = [f"{result.experiment.figure}: {result.experiment.claim}", f"{outcome}: {result.verdict.finding}"]
-    across = 90 * len(panels)  # characters that fit the width
-    figure.suptitle("\n".join(line for text in told for line in textwrap.wrap(text, across)), fontsize=9)
+    title = [f"{result.experiment.figure}: {result.experiment.claim}", str(result.verdict)]
+    characters = 90 * len(panels)  # that fit the width
+    figure.suptitle("\n".join(line for text in title for line in textwrap.wrap(text, characters)), fontsize=9)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         rows = [row for row in result.rows if not chart.panel or row[chart.panel] == panel]
         for series in _distinct(rows, chart.series):
             points = sorted((row[chart.x], row[chart.y]) for row in rows if row[chart.series] == series)
             axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=str(series))
-        _dress(axes, chart, str(panel))
+        _label(axes, chart, str(panel))
         if any(isinstance(row[chart.x], str) for row in rows):
             axes.tick_params(axis="x", rotation=90)  # names need more room than numbers
     figure.savefig(path, dpi=120)
 
 
-def _dress(axes: object, chart: Chart, title: str) -> None:
+def _label(axes: object, chart: Chart, title: str) -> None:
     axes.set(title=title, xlabel=chart.x_label or chart.x, ylabel=chart.y_label or chart.y)  # type: ignore[attr-defined]
     if chart.log_x:
         axes.set_xscale("log")  # type: ignore[attr-defined]

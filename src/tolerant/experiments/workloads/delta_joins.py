@@ -1,7 +1,8 @@
-"""The view of seed 003, chapter 2 on Spark: real delta joins of TPC-H tables, timed.
+"""The view of [DISS], chapter 2 on Spark: real delta joins of TPC-H tables, timed.
 
 `SELECT MIN(ps_supplycost)` over PartSupp, Supplier, Nation and Region for one region; PartSupp and Supplier change. The
-tables are those of TPC-H, made by the program `tpchgen-cli` (from PyPI) if it is there, else drawn by the same rules.
+tables are those of TPC-H, made by the program `tpchgen-cli` (from PyPI) if it is installed, else drawn by the same
+rules.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from tolerant.spark.views.deltas import VERSION, DeltaLog, signed_schema
 from tolerant.spark.views.maintained import Maintained, Pushed
 from tolerant.sql import CreateTable, parse
-from tolerant.sql.viewing import WEIGHT, plan_of
+from tolerant.sql.view_select import WEIGHT, plan_of
 from tolerant.streams import Column
 from tolerant.transport.changes import ARROW
 
@@ -42,7 +43,7 @@ SELECT = (
     "SELECT MIN(ps_supplycost) AS least FROM partsupp, supplier, nation, region WHERE s_suppkey = ps_suppkey"
     " AND s_nationkey = n_nationkey AND n_regionkey = r_regionkey AND r_name = 'MIDDLE EAST'"
 )
-PRACTICE = 20
+WARM_UP = 20
 """Pushes of each table before any is timed."""
 
 _REGIONS = ("AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST")
@@ -52,7 +53,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def tpch(scale: float, folder: Path, seed: int = 0) -> dict[str, Arrays]:
-    """The four tables at a scale (1: 800,000 rows of PartSupp, 10,000 of Supplier), by column."""
+    """Return the four tables at a scale (1: 800,000 rows of PartSupp, 10,000 of Supplier), by column."""
     tool = shutil.which("tpchgen-cli")
     if tool is None:
         return _drawn(scale, seed)
@@ -62,16 +63,18 @@ def tpch(scale: float, folder: Path, seed: int = 0) -> dict[str, Arrays]:
         check=True,
         capture_output=True,
     )
-    found = {}
+    tables = {}
     for statement in map(_table, STATEMENTS):
-        held = pq.read_table(folder / f"{statement.name}.parquet", columns=[c.name for c in statement.columns])
-        held = held.cast(pa.schema([(column.name, ARROW[column.type]) for column in statement.columns]))
-        found[statement.name] = {name: np.array(held.column(name).to_numpy()) for name in held.column_names}
-    return found
+        loaded = pq.read_table(folder / f"{statement.name}.parquet", columns=[c.name for c in statement.columns])
+        loaded = loaded.cast(pa.schema([(column.name, ARROW[column.type]) for column in statement.columns]))
+        tables[statement.name] = {name: np.array(loaded.column(name).to_numpy()) for name in loaded.column_names}
+    return tables
 
 
 def _drawn(scale: float, seed: int) -> dict[str, Arrays]:
-    """As TPC-H's rules have it (clause 4.2.3): four suppliers a part, spread evenly; costs from 1.00 to 1000.00."""
+    """Draw the tables by TPC-H's rules (clause 4.2.3): four suppliers per part, spread evenly; costs from 1.00 to
+    1000.00.
+    """
     rng = np.random.default_rng((seed, 24))
     suppliers, parts = int(10_000 * scale), int(200_000 * scale)
     part = np.repeat(np.arange(1, parts + 1), 4)
@@ -100,8 +103,8 @@ def _table(text: str) -> CreateTable:
 
 
 class DeltaJoins:
-    """The view over these tables, kept in `folder`; `change` lets rows of a table change, `push` brings it up to date
-    with those of some tables.
+    """The view over these tables, stored in `folder`; `change` changes rows of a table, `push` applies the changes of
+    some tables to the view.
     """
 
     def __init__(self, spark: SparkSession, folder: Path, scale: float, seed: int = 0, select: str = SELECT) -> None:
@@ -121,53 +124,53 @@ class DeltaJoins:
         self.view.compute(self._newest())
 
     def change(self, table: str, count: int) -> None:
-        """Let `count` rows change: a price of PartSupp, the nation of a supplier."""
+        """Change `count` rows: a price of PartSupp, the nation of a supplier."""
         if not count:
             return
-        held = self.rows[table]
+        rows = self.rows[table]
         column = "ps_supplycost" if table == PARTSUPP else "s_nationkey"
-        chosen = self._rng.choice(len(held[column]), count, replace=False)
-        old = {name: values[chosen] for name, values in held.items()}
+        chosen = self._rng.choice(len(rows[column]), count, replace=False)
+        old = {name: values[chosen] for name, values in rows.items()}
         if table == PARTSUPP:
-            held[column][chosen] = self._rng.integers(100, 100_001, count) / 100
-        else:  # another nation, always: what changes back is nothing to push
-            held[column][chosen] = (held[column][chosen] + self._rng.integers(1, _NATIONS, count)) % _NATIONS
-        new = {name: values[chosen] for name, values in held.items()}
+            rows[column][chosen] = self._rng.integers(100, 100_001, count) / 100
+        else:  # always another nation: a change that is reverted leaves nothing to push
+            rows[column][chosen] = (rows[column][chosen] + self._rng.integers(1, _NATIONS, count)) % _NATIONS
+        new = {name: values[chosen] for name, values in rows.items()}
         self._add(
             table,
             np.repeat([-1, 1], count),
-            {name: np.concatenate([old[name], new[name]]) for name in held},
+            {name: np.concatenate([old[name], new[name]]) for name in rows},
         )
 
     def push(self, tables: Sequence[str]) -> tuple[Pushed, float]:
-        """Push everything that is pending of these tables; what was done, and the seconds that it took."""
+        """Push all pending changes of these tables; return what was done and the seconds it took."""
         begun = time.perf_counter()
         for table in tables:
             self.logs[table].flush()
         done = self.view.push({table: self.logs[table].last for table in tables})
         took = time.perf_counter() - begun
-        for table in tables:  # as the pipeline does, when nobody waits
+        for table in tables:  # as the pipeline does when no refresh waits
             self.logs[table].compact(self.view.absorbed[table])
         self._engine.rest()
         return done, took
 
     def timed(self, table: str, sizes: Sequence[int], repeats: int = 1) -> list[tuple[int, float]]:
-        """(changes, seconds) of real pushes of each size, after one for practice."""
-        found = []
+        """Return (changes, seconds) of real pushes of each size, after one that warms up."""
+        timings = []
         for size in (sizes[0], *(size for size in sizes for _ in range(repeats))):
             self.change(table, size)
-            found.append((size, self.push([table])[1]))
-        return found[1:]
+            timings.append((size, self.push([table])[1]))
+        return timings[1:]
 
-    def practise(self, pushes: int = PRACTICE) -> None:
-        """Push each table so often, in turn: a Spark that has just started is several times slower."""
+    def warm_up(self, pushes: int = WARM_UP) -> None:
+        """Push each table so often, in turn: Spark is several times slower just after its start."""
         for turn in range(pushes):
             for table in CHANGING:
                 self.change(table, 1 + 20 * (turn % 5))
                 self.push([table])
 
     def expected(self) -> float | None:
-        """What the view must say, worked out from the rows as they are."""
+        """Compute the view's value from the present rows."""
         nation, region = self.rows["nation"], self.rows["region"]
         place = region["r_regionkey"][region["r_name"] == "MIDDLE EAST"]
         nations = nation["n_nationkey"][np.isin(nation["n_regionkey"], place)]

@@ -1,4 +1,4 @@
-"""Recorded traces, where they are to be had: they are too large to come with the project."""
+"""Reads recorded traces where they are available: they are too large for the repository."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FOLDER = "TOLERANT_DATA"
 
 
 def recorded(name: str) -> Trace | None:
-    """The trace in `<name>.parquet`, from the folder that TOLERANT_DATA names, or `data` or `shared/data` in the
-    working directory or above it; None where there is no such file.
+    """Read the trace in `<name>.parquet`, from the folder that TOLERANT_DATA names, or `data` or `shared/data` in the
+    working directory or above it; None where no such file exists.
     """
     here = Path.cwd()
     folders = [base / folder for base in (here, *here.parents) for folder in ("data", "shared/data")]
     if os.environ.get(FOLDER):
         folders.insert(0, Path(os.environ[FOLDER]))
-    found = next((folder / f"{name}.parquet" for folder in folders if (folder / f"{name}.parquet").is_file()), None)
-    return None if found is None else Trace.read(found)
+    path = next((folder / f"{name}.parquet" for folder in folders if (folder / f"{name}.parquet").is_file()), None)
+    return None if path is None else Trace.read(path)

@@ -1,4 +1,4 @@
-"""Processor time of the server by update: the messages (S-CN), and whom they are for besides (S-UN)."""
+"""Measures the server's processor time per update: messages only (S-CN), and with their receivers (S-UN)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from tolerant.experiments.harness.experiment import Row
-from tolerant.experiments.workloads.delivery import Parameters
-from tolerant.experiments.workloads.ranges import changing_rows, watched_ranges
-from tolerant.notifications import RangeMin, Subscriptions
+from tolerant.experiments.workloads.changing_ranges import changing_rows, watched_ranges
+from tolerant.experiments.workloads.delivery_rows import Parameters
+from tolerant.notifications import RangeMin, RangeSubscriptions
 
 _ROUNDS = 5
 
 
 def server_times(parameters: Parameters) -> list[Row]:
-    """µs an update of S-CN and S-UN; ids are listed, not serialised. The best of five rounds."""
+    """Measure µs per update of S-CN and S-UN; ids are listed, not serialised. The best of five rounds."""
     table = changing_rows(int(parameters["rows"]), int(parameters["events"]))
-    held = Subscriptions()
+    subscriptions = RangeSubscriptions()
     watched = watched_ranges(int(parameters["subscriptions"]))
-    held.add_many(np.arange(len(watched[0])), *watched)
+    subscriptions.add_many(np.arange(len(watched[0])), *watched)
     content = _best(lambda: RangeMin.of(*table.rows), lambda rows: rows.apply(*table.changes))
     messages = RangeMin.of(*table.rows).apply(*table.changes)
-    matching = _best(lambda: None, lambda _: held.matching_many(messages))
+    matching = _best(lambda: None, lambda _: subscriptions.matching_many(messages))
     events = len(table.changes[0])
     times = {"s-cn": content / events, "s-un": (content + matching) / events}
     return [{**parameters, "approach": name, "microseconds": 1e6 * value} for name, value in times.items()]

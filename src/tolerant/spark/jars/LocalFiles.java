@@ -17,9 +17,7 @@ import org.apache.hadoop.fs.permission.FsPermission;
  *
  * <p>Hadoop's own checksum files are not written: Spark keeps checksums of checkpoint files already.
  *
- * <p>Made into local-files.jar, beside this file, by
- * javac --release 17 -cp "$PYSPARK/jars/*" -d classes LocalFiles.java && jar --create --date=2025-01-01T00:00:00Z --file
- * local-files.jar -C classes .
+ * <p>`make jar` builds local-files.jar, beside this file.
  */
 public class LocalFiles extends LocalFileSystem {
     public LocalFiles() {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tolerant.spark.hosting import Hosted
-from tolerant.sql import CreateTable, GrowingPair, Pair
+from tolerant.sql import AppendOnlyJoinInput, CreateTable, JoinInput
 from tolerant.streams import Stream
 
 ShardFactory = Callable[[int], Hosted]
@@ -27,7 +27,7 @@ class BoundedFactory:
     checkpoint: str
 
     def __call__(self, shard: int) -> Hosted:
-        """A newly born shard."""
+        """Creates an empty shard."""
         from tolerant.spark.kinds.bounded import BoundedShard
 
         return BoundedShard(self.stream, shard, self.epoch, self.checkpoint)
@@ -40,7 +40,7 @@ class PolledFactory:
     stream: Stream
 
     def __call__(self, shard: int) -> Hosted:
-        """A newly born shard."""
+        """Creates an empty shard."""
         from tolerant.spark.kinds.polled import PolledShard
 
         return PolledShard(self.stream, shard)
@@ -55,8 +55,8 @@ class NetworkFactory:
     checkpoint: str
 
     def __call__(self, shard: int) -> Hosted:
-        """A newly born shard."""
-        from tolerant.spark.kinds.networked import NetworkShard
+        """Creates an empty shard."""
+        from tolerant.spark.kinds.network import NetworkShard
 
         return NetworkShard(self.stream, shard, self.checkpoint)
 
@@ -68,7 +68,7 @@ class TableFactory:
     table: CreateTable
 
     def __call__(self, shard: int) -> Hosted:
-        """A newly born shard."""
+        """Creates an empty shard."""
         from tolerant.spark.kinds.tables import TableShard
 
         return TableShard(self.table, shard)
@@ -78,38 +78,40 @@ class TableFactory:
 class PairFactory:
     """Makes shards of a pair of tables with the queries over both; travels to Spark's workers."""
 
-    pair: Pair
+    pair: JoinInput
 
     def __call__(self, shard: int) -> Hosted:
-        """A newly born shard."""
+        """Creates an empty shard."""
         from tolerant.spark.kinds.pairs import PairShard
 
         return PairShard(self.pair, shard)
 
 
 @dataclass(frozen=True)
-class GrowingFactory:
+class AppendOnlyJoinFactory:
     """Makes shards of two tables that only grow, with the queries that keep some of their rows; travels to Spark's
     workers. `log`: the URI of the log, in which rows are looked up.
     """
 
-    pair: GrowingPair
+    pair: AppendOnlyJoinInput
     log: str = ""
 
     def __call__(self, shard: int) -> Hosted:
-        """A newly born shard."""
-        from tolerant.spark.kinds.growing import GrowingShard
+        """Creates an empty shard."""
+        from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
 
-        return GrowingShard(self.pair, shard, self._fetch)
+        return AppendOnlyJoinShard(self.pair, shard, self._fetch)
 
     def _fetch(self, topic: str, keys: Sequence[str]) -> list[bytes | None]:
-        from tolerant.spark.kinds.looked_up import fetch_from
+        from tolerant.spark.kinds.lookup_join import fetch_from
         from tolerant.spark.source import opened
 
         return fetch_from(opened(self.log))(topic, keys)
 
 
-def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint: str, log: str = "") -> ShardFactory:
+def shard_factory(
+    relation: Stream | CreateTable | JoinInput, epoch: int, checkpoint: str, log: str = ""
+) -> ShardFactory:
     """What makes the shards of a pipeline. A stream without a URI is fed by edge sources: bounded aggregates."""
     if isinstance(relation, Stream) and relation.polled:
         return PolledFactory(relation)
@@ -117,6 +119,6 @@ def shard_factory(relation: Stream | CreateTable | Pair, epoch: int, checkpoint:
         return NetworkFactory(relation, epoch, checkpoint)
     if isinstance(relation, Stream):
         return BoundedFactory(relation, epoch, checkpoint)
-    if isinstance(relation, GrowingPair):
-        return GrowingFactory(relation, log)
-    return PairFactory(relation) if isinstance(relation, Pair) else TableFactory(relation)
+    if isinstance(relation, AppendOnlyJoinInput):
+        return AppendOnlyJoinFactory(relation, log)
+    return PairFactory(relation) if isinstance(relation, JoinInput) else TableFactory(relation)

@@ -1,5 +1,5 @@
-"""Bounded aggregates over a stream, hosted: rows and statements of the log in, answers, grants, replies and status
-out.
+"""Hosts bounded aggregates over a stream: reads rows and statements from the log, writes answers, grants, replies and
+status.
 """
 
 from __future__ import annotations
@@ -12,64 +12,70 @@ from numpy.typing import NDArray
 from tolerant.kernels import snapshots
 from tolerant.kernels.versions import epoch_of, version
 from tolerant.spark.clocks import Clock
+from tolerant.spark.event_time import EventTimeBuffer
 from tolerant.spark.hosting import Output, Replayed
 from tolerant.spark.intake import KINDS, Arrived, DeadRow, Intake, capped
 from tolerant.spark.kinds.engine import Engine, Rows
-from tolerant.spark.kinds.saying import said_answers, said_farewell, said_grants, status
-from tolerant.spark.kinds.skipping import (
+from tolerant.spark.kinds.outputs import answer_outputs, grant_outputs, status, tombstone_current
+from tolerant.spark.kinds.quarantined_rows import (
     early_row,
+    foreign_epoch,
     letter,
     query_row,
-    rival_epoch,
     sift_early,
     skip_statements,
     skipped_rows,
     source_epochs,
     why,
 )
-from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
+from tolerant.spark.kinds.statements import dead_letter_and_reply_outputs, owner_of, statement_rows, take_statements
 from tolerant.spark.splitter import shard_of
-from tolerant.spark.timeline import Timeline
 from tolerant.sql import Catalogue, decode, encode
 from tolerant.sql.statements import AggregateSelect, AlterQuery, CreateQuery, Drop, Statement
 from tolerant.streams import Stream
-from tolerant.transport.conflicts import conflicts_topic
 from tolerant.transport.log import Entry
 from tolerant.transport.quarantine import Quarantined, WaitingRow, is_marked, read_marked
 from tolerant.transport.rows import NO_TIME, compacted, pack
+from tolerant.transport.topics import QUERIES, conflicts_topic, grants_topic, sums_topic
 
 
 class BoundedShard(Replayed):
-    """One shard of a stream's pipeline (`specs/0-pipeline.md` §3, §4).
+    """One shard of a stream's pipeline (`docs/design/pipeline.md` §3, §4).
 
-    `epoch` and `checkpoint` are those of an empty start; a later epoch comes with a clock row that names this
-    checkpoint.
+    `epoch` and `checkpoint` are those of a start from an empty checkpoint; a clock row that names this checkpoint
+    brings a later epoch.
     """
 
     def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str, partitions: int = 1) -> None:
         self._stream, self._shard, self._checkpoint = stream, shard, checkpoint
         self._engine = Engine(stream, shard, epoch)
         options = stream.options
-        self._timeline = Timeline(options.latency, options.lease, partitions, options.latency_percentile)
+        self._event_time = EventTimeBuffer(options.latency, options.lease, partitions, options.latency_percentile)
         coordinator = self._engine.coordinator
-        self._intake = Intake(stream, coordinator.find, self._engine.admit, self._engine.sources, coordinator.__len__)
+        self._intake = Intake(
+            stream,
+            coordinator.membership.find,
+            self._engine.admit,
+            self._engine.sources,
+            coordinator.membership.__len__,
+        )
         self._catalogue = Catalogue()
         self._early: list[tuple[str, str]] = []
         self._replies: list[dict[str, object]] = []
         self._opening: dict[str, AggregateSelect] = {}
-        self._farewells: dict[int, list[Output]] = {}  # behind so many parts of the answers
+        self._pending_tombstones: dict[int, list[Output]] = {}  # by the number of parts of the answers that come first
         self._clocks: dict[int, Clock] = {}  # by partition
-        self._rival = 0
+        self._foreign_epoch = 0
         self._boundaries = 0
 
-    # -- taking ----------------------------------------------------------------------------------------------------
+    # -- input -----------------------------------------------------------------------------------------------------
 
     def take(self, batch: Sequence[Entry]) -> list[Output]:
-        """Entries of `updates.<stream>` and `queries`, in the order of the log."""
+        """Applies entries of `updates.<stream>` and `queries`, in log order; returns the outputs."""
         for entry in batch:
             if is_marked(entry.topic):
                 self._skip(read_marked(entry))
-            elif entry.topic == "queries":
+            elif entry.topic == QUERIES:
                 self._statements(entry.payload)
             else:
                 self._engine.tally.bytes += len(entry.payload)
@@ -77,7 +83,7 @@ class BoundedShard(Replayed):
         return self._say()
 
     def _rows(self, arrived: Arrived, partition: int) -> None:
-        self._bury(arrived.dead)
+        self._add_dead_letters(arrived.dead)
         begin = 0
         for clock, checkpoint in arrived.checkpoints.items():
             self._values(arrived, begin, clock, partition)
@@ -86,61 +92,61 @@ class BoundedShard(Replayed):
         self._values(arrived, begin, len(arrived.rows), partition)
 
     def _values(self, arrived: Arrived, begin: int, end: int, partition: int) -> None:
-        """Rows begin … end − 1, without a clock row among them."""
+        """Takes rows begin … end − 1, none of which is a clock row."""
         self._wait(arrived.rows[begin:end], partition)
         recalling = [row for row in arrived.ways if begin <= row < end]
-        if recalling and self._timeline.horizon is not None:
+        if recalling and self._event_time.watermark is not None:
             self._engine.recall(arrived.rows[recalling], [arrived.ways[row] for row in recalling], self._now())
 
     def _wait(self, rows: Rows, partition: int) -> None:
         self._engine.sources.count(rows)
-        self._timeline.note_delays(rows, partition)
-        late = self._timeline.is_late(rows)
+        self._event_time.note_delays(rows, partition)
+        late = self._event_time.is_late(rows)
         if not late.any():
-            self._timeline.wait(rows, partition)
+            self._event_time.wait(rows, partition)
             return
-        self._timeline.wait(rows[~late], partition)
+        self._event_time.wait(rows[~late], partition)
         self._engine.late(rows[late], self._now())
 
     def _clock(self, row: np.void, checkpoint: str, partition: int) -> None:
         if checkpoint and checkpoint != self._checkpoint:
-            self._meet(epoch_of(int(row["sequence"])))
+            self._on_foreign_epoch(epoch_of(int(row["sequence"])))
             return
         epoch = epoch_of(int(row["sequence"]))
-        if checkpoint and epoch > self._engine.coordinator.ledger.epoch:
-            self._engine.coordinator.advance_epoch(epoch, self._timeline.horizon or 0)
+        if checkpoint and epoch > self._engine.coordinator.grant_log.epoch:
+            self._engine.coordinator.evidence.advance_epoch(epoch, self._event_time.watermark or 0)
         if row["at"] != NO_TIME:
             times, refused = self._clocks.setdefault(partition, Clock(self._stream.options.boundary)).take(
                 int(row["at"])
             )
-            self._bury(refused)
+            self._add_dead_letters(refused)
             for at in times:
                 self._pass(at, partition)
 
-    def _meet(self, rival: int) -> None:
-        """Another pipeline runs on this stream: what the sources' filters are may be its doing."""
-        if rival > self._rival:
-            self._rival = rival
-            self._engine.doubt_all(rival, self._timeline.horizon or 0)
+    def _on_foreign_epoch(self, epoch: int) -> None:
+        """Marks the widths at the sources as unknown: another pipeline on this stream may have granted others."""
+        if epoch > self._foreign_epoch:
+            self._foreign_epoch = epoch
+            self._engine.invalidate_widths(epoch, self._event_time.watermark or 0)
 
     def _pass(self, at: int, partition: int) -> None:
-        first = self._timeline.horizon is None
+        first = self._event_time.watermark is None
         self._open()
-        future = self._timeline.tick(at, partition)
-        horizon = self._timeline.horizon
+        future = self._event_time.tick(at, partition)
+        watermark = self._event_time.watermark
         passed = False
-        if horizon is not None:
+        if watermark is not None:
             if first:
-                self._engine.start(horizon)
-            passed = self._engine.advance(self._timeline.due(), horizon)
-            if self._engine.coordinator.away and len(waiting := self._timeline.waiting()):
-                self._engine.foresee(waiting, horizon)
-        if len(future):  # after the rows up to the horizon, of which these are ahead
-            self._bury([self._from_the_future(row, at) for row in future])
+                self._engine.start(watermark)
+            passed = self._engine.advance(self._event_time.due(), watermark)
+            if self._engine.coordinator.membership.any_suppressed and len(waiting := self._event_time.waiting()):
+                self._engine.probe_for_pending(waiting, watermark)
+        if len(future):  # after the rows up to the watermark, which precede them
+            self._add_dead_letters([self._from_the_future(row, at) for row in future])
             self._engine.roll.discard(future["item"], at)
         if passed:
-            self._engine.release(self._timeline.waiting_items(), self._now())
-        if horizon is None:
+            self._engine.release(self._event_time.waiting_items(), self._now())
+        if watermark is None:
             return
         if first:
             early, self._early = self._early, []
@@ -166,9 +172,9 @@ class BoundedShard(Replayed):
             value=float(row["value"]),
         )
 
-    def _bury(self, dead: list[DeadRow]) -> None:
+    def _add_dead_letters(self, dead: list[DeadRow]) -> None:
         if dead:
-            now = self._timeline.horizon or 0
+            now = self._event_time.watermark or 0
             self._engine.dead.extend(capped(dead, self._stream.options.limits.dead_letters))
             self._engine.expect([row for row in dead if self._intake.tells_of_an_item(row)], now)
             self._engine.lose(dead, now)
@@ -176,11 +182,12 @@ class BoundedShard(Replayed):
     # -- entries in quarantine -------------------------------------------------------------------------------------
 
     def _skip(self, skipped: Quarantined) -> None:
-        """Nothing of the entry applies: the widths of its items are unknown until rows of later sequence confirm them.
+        """Skips an entry: the widths of its items are unknown until rows with a later sequence confirm them.
 
-        Clock rows in it move nothing, but what waited for them may be what failed: it is dropped as the record says.
+        Its clock rows do not advance time. Rows that waited for them may have caused the failure: those that the
+        quarantine record names are dropped.
         """
-        engine, now = self._engine, self._timeline.horizon or 0
+        engine, now = self._engine, self._event_time.watermark or 0
         engine.dead.append(letter(skipped))
         if skip_statements(skipped, self._catalogue, self._take_statement):
             return
@@ -191,10 +198,10 @@ class BoundedShard(Replayed):
         dropped = self._drop_waiting(skipped)
         rows = [self._dead_row(row, why(skipped)) for row in dropped]
         engine.dead += rows
-        about = ("update", "hello", "ack", "gone", "wish")
+        about = ("update", "hello", "ack", "gone", "form_request")
         engine.skip([row for row in (*lost, *rows) if self._intake.tells_of_an_item(row, about)], now)
         engine.roll.discard(dropped["item"], now)
-        self._meet(rival_epoch(skipped, self._checkpoint))
+        self._on_foreign_epoch(foreign_epoch(skipped, self._checkpoint))
 
     def _is_mine(self, key: str) -> bool:
         try:
@@ -203,12 +210,12 @@ class BoundedShard(Replayed):
             return False
 
     def _drop_waiting(self, skipped: Quarantined) -> Rows:
-        """Let go of what waited and is at fault; the rows among it."""
+        """Drops the waiting rows, queries and statements that the quarantine record names; returns the rows."""
 
         def is_dropped(rows: Rows) -> NDArray[np.bool_]:
             return np.fromiter((skipped.drops(self._waiting_row(row)) for row in rows), np.bool_, len(rows))
 
-        dropped = self._timeline.drop(is_dropped)
+        dropped = self._event_time.drop(is_dropped)
         for name in [name for name in self._opening if skipped.drops(query_row(name))]:
             del self._opening[name]
             self._catalogue.apply(Drop("query", name))
@@ -218,8 +225,8 @@ class BoundedShard(Replayed):
         return dropped
 
     def waiting_rows(self) -> list[WaitingRow]:
-        """Rows that wait for their time, queries that wait to be opened, statements that wait for time to begin."""
-        rows = [self._waiting_row(row) for row in self._timeline.all_waiting()]
+        """Rows that wait for the watermark, queries to be opened, and statements that wait for the first watermark."""
+        rows = [self._waiting_row(row) for row in self._event_time.all_waiting()]
         return [*rows, *map(query_row, self._opening), *map(early_row, self._early)]
 
     def _waiting_row(self, row: np.void) -> WaitingRow:
@@ -227,24 +234,24 @@ class BoundedShard(Replayed):
         return WaitingRow(self._key_of(row), source, int(row["sequence"]))
 
     def _key_of(self, row: np.void) -> str:
-        return str(self._engine.coordinator.item_names()[row["item"]]) if row["item"] >= 0 else ""
+        return str(self._engine.coordinator.membership.item_names[row["item"]]) if row["item"] >= 0 else ""
 
     def _now(self) -> int:
-        horizon = self._timeline.horizon
-        assert horizon is not None
-        return horizon
+        watermark = self._event_time.watermark
+        assert watermark is not None
+        return watermark
 
     # -- statements ------------------------------------------------------------------------------------------------
 
     def _statements(self, payload: bytes) -> None:
         rows = statement_rows(payload, self._engine.dead)
-        if self._timeline.horizon is None:
+        if self._event_time.watermark is None:
             self._early.extend(rows)
         else:
             self._take_statements(rows)
 
     def _take_statements(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Statements take effect just after the horizon, in order."""
+        """Applies statements in order; they take effect just after the watermark."""
         take_statements(rows, self._take_statement, self._engine.dead)
 
     def _take_statement(self, request: str, statement: Statement) -> None:
@@ -259,7 +266,7 @@ class BoundedShard(Replayed):
             self._replies.append(reply | {"accepted": outcome.accepted, "message": outcome.message})
 
     def _carry_out(self, statement: Statement) -> None:
-        """Make it so; the answers that follow are as of the horizon."""
+        """Carries out an accepted statement; the answers that result have the watermark as `at`."""
         if isinstance(statement, CreateQuery) and isinstance(statement.select, AggregateSelect):
             self._opening[statement.name] = statement.select
             return
@@ -273,42 +280,42 @@ class BoundedShard(Replayed):
             case Drop(what="query", name=name):
                 groups = self._engine.instances[name]
                 self._engine.drop(name, now)
-                # Behind its last answers, and before those of a query that is created under its name at the same time.
-                self._farewells.setdefault(self._engine.parts, []).append(said_farewell(name, groups, now))
+                # After its last answers, and before those of a query that is created with its name at the same time.
+                self._pending_tombstones.setdefault(self._engine.parts, []).append(tombstone_current(name, groups, now))
 
     def _open(self) -> None:
-        """Start the queries that were created since time last moved: one by one, a thousand of them would take
+        """Opens the queries created since the watermark last moved, all at once: one by one, a thousand would take
         minutes.
         """
         if self._opening:
             self._engine.open(self._opening, self._now())
             self._opening = {}
 
-    # -- saying ----------------------------------------------------------------------------------------------------
+    # -- outputs ---------------------------------------------------------------------------------------------------
 
     def _say(self) -> list[Output]:
         engine, name = self._engine, self._stream.name
         withheld = frozenset(query for query, select in engine.selects.items() if select.otherwise == "withhold")
-        outputs = list(self._farewells.pop(0, ()))
+        outputs = list(self._pending_tombstones.pop(0, ()))
         for part, (said, names) in enumerate(engine.take_answers(), 1):
-            outputs += [*said_answers(said, names, withheld), *self._farewells.pop(part, ())]
-        decided = engine.coordinator.take_decisions()
+            outputs += [*answer_outputs(said, names, withheld), *self._pending_tombstones.pop(part, ())]
+        decided = engine.coordinator.grant_log.drain_grants()
         engine.tally.grants += len(decided.item)
-        outputs += said_grants(
-            f"grants.{name}",
+        outputs += grant_outputs(
+            grants_topic(name),
             decided,
-            engine.coordinator.item_names(),
-            engine.coordinator.shrink,
+            engine.coordinator.membership.item_names,
+            engine.coordinator.grant_log.shrink,
             engine.take_forgotten(),
-            version(engine.coordinator.ledger.epoch, engine.coordinator.ledger.issued),
+            version(engine.coordinator.grant_log.epoch, engine.coordinator.grant_log.issued),
         )
         formed = engine.forms.take()
         engine.tally.forms += len(formed)
-        outputs += [Output(f"forms.{name}", pack(compacted(formed)))] if formed else []
+        outputs += [Output(sums_topic(name), pack(compacted(formed)))] if formed else []
         conflicts = engine.disputes.take()
         outputs += [Output(conflicts_topic(name), pack(compacted(conflicts)))] if conflicts else []
         engine.tally.dead += sum(row.count for row in engine.dead)
-        outputs += said_letters(name, engine.dead, self._replies)
+        outputs += dead_letter_and_reply_outputs(name, engine.dead, self._replies)
         engine.dead, self._replies = [], []
         if engine.tally.boundaries > self._boundaries:
             self._boundaries = engine.tally.boundaries
@@ -316,41 +323,50 @@ class BoundedShard(Replayed):
         return outputs
 
     def believed(self, key: str) -> tuple[float, float]:
-        """(centre, width) that the pipeline reckons with for an item at its horizon; an infinite width is unknown."""
+        """(centre, width) of an item's filter at the watermark, as the pipeline knows it; infinite if unknown."""
         return self._engine.coordinator.believed(key)
 
     def ends(self, key: str) -> tuple[float, float]:
-        """Between which values the pipeline reckons with an item at its horizon."""
-        return self._engine.coordinator.ends(key)
+        """Bounds of an item's value at the watermark."""
+        return self._engine.coordinator.value_bounds(key)
 
     def recalled(self, key: str) -> bool:
-        """Whether an item is reckoned with where it has told that it is, whatever its leave."""
-        return self._engine.coordinator.recalled(key)
+        """Whether the bounds of an item come from its reported history, whatever suppression is in force."""
+        return self._engine.coordinator.membership.has_reported_history(key)
 
     @property
-    def horizon(self) -> int | None:
-        """Everything up to this event time has been taken into account."""
-        return self._timeline.horizon
+    def watermark(self) -> int | None:
+        """Event time up to which all rows have been applied; None before the first."""
+        return self._event_time.watermark
 
     # -- state -----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """All of the state as bytes; nothing is left unsaid between batches."""
+        """The state as bytes. Between batches no outputs are pending, so it contains none."""
         arrays, engine = self._engine.state()
-        more, timeline = self._timeline.state()
+        more, timeline = self._event_time.state()
         statements = [encode(statement) for statement in self._catalogue.statements()]
         clocks = [[partition, clock.state()] for partition, clock in self._clocks.items()]
-        values = [engine, timeline, statements, self._early, list(self._opening), self._rival, self._boundaries, clocks]
+        values = [
+            engine,
+            timeline,
+            statements,
+            self._early,
+            list(self._opening),
+            self._foreign_epoch,
+            self._boundaries,
+            clocks,
+        ]
         return snapshots.pack(arrays | more, values)
 
     def load(self, snapshot: bytes) -> None:
-        """Become what `snapshot` said, bit for bit."""
+        """Restores what `snapshot` returned, bit for bit."""
         arrays, values = snapshots.unpack(snapshot)
-        engine, timeline, statements, early, opening, self._rival, self._boundaries, clocks = values
+        engine, timeline, statements, early, opening, self._foreign_epoch, self._boundaries, clocks = values
         self._clocks = {partition: Clock.load(state) for partition, state in clocks}
         self._early = [(request, body) for request, body in early]
         self._catalogue = Catalogue(decode(statement) for statement in statements)
-        self._timeline.load(arrays, timeline)
+        self._event_time.load(arrays, timeline)
         selects = {
             name: query.select
             for name, query in self._catalogue.queries.items()

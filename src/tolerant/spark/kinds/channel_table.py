@@ -1,6 +1,6 @@
 """Which rows go to which channel: the channels that subscriptions share, as arrays.
 
-Ends are exact integers (`tolerant.relations.ranges.exact_ends`), so that a row on an edge is judged as the
+Ends are exact integers (`tolerant.relations.range_selection.exact_ends`), so that a row on an edge is judged as the
 subscription itself would judge it, whatever the type of its columns.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.merging.pieces import cut
-from tolerant.relations.boxes import BoxTree
+from tolerant.relations.box_tree import BoxTree
 
 Integers = NDArray[np.int64]
 
@@ -97,7 +97,7 @@ class ChannelTable:
         """Pairs (row, channel) for rows at these points, int64[m, d]."""
         if self._tree is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        rows, entries = self._tree.holding(points, self.members[self._place] > 0)
+        rows, entries = self._tree.containing(points, self.members[self._place] > 0)
         return rows, self.regions.of[entries]
 
     def leave(self, channels: Integers) -> None:

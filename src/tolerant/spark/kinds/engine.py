@@ -1,9 +1,9 @@
-"""Bounded queries in event time: rows, silences, restarts, arrivals and departures, boundaries, in the one order
-that counts.
+"""Applies rows, silences, restarts, arrivals, departures and ends of adjustment periods to bounded queries, in
+event-time order.
 
-Rows come sorted by (at, item, sequence), and rows of one `at` are one transaction. Most rows are plain and go to the
-coordinator by the thousand; where something special happens (a source starts again or falls silent, an item appears,
-goes or changes hands) the run is cut, and that transaction is handled by itself.
+Rows are sorted by (at, item, sequence), and rows with the same `at` are one transaction. Most rows are plain and go to
+the coordinator in runs of thousands. A special transaction (a source restarts or falls silent; an item appears, is
+removed or changes its owner) ends the run and is handled by itself.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tolerant.filters.asking import Coming
+from tolerant.filters.changes import Change
 from tolerant.filters.coordinator import Coordinator
-from tolerant.filters.state import STALE, Said
+from tolerant.filters.probing import PendingRows
+from tolerant.filters.state import STALE, AnswerBatch
 from tolerant.kernels.versions import COUNTER_BITS
+from tolerant.queries import Aggregate
+from tolerant.spark.event_time import in_order
 from tolerant.spark.intake import BEAT, GONE, HELLO, UPDATE, WISH, DeadRow
-from tolerant.spark.kinds.disputes import DISPUTED, Disputes
-from tolerant.spark.kinds.forms import Forms
-from tolerant.spark.kinds.recalled import Recalled
-from tolerant.spark.kinds.roll import Roll
-from tolerant.spark.kinds.tally import Tally
+from tolerant.spark.kinds.counters import Counters
+from tolerant.spark.kinds.item_conflicts import DISPUTED, Disputes
+from tolerant.spark.kinds.item_registry import ItemRegistry
+from tolerant.spark.kinds.reported_history import ReportedHistory
+from tolerant.spark.kinds.sum_substitution import SumSubstitution
 from tolerant.spark.sources import Sources
-from tolerant.spark.timeline import in_order
 from tolerant.sql.membership import Keys, aggregate, instance_name, members, query_and_group
 from tolerant.sql.statements import AggregateSelect
 from tolerant.streams import SECOND, Stream, is_sum
 from tolerant.transport.conflicts import Conflict
-from tolerant.transport.rows import Piece
+from tolerant.transport.rows import TimedRange
 
 Rows = NDArray[np.void]
 
 LEAP = 1000
-"""More boundaries than this are not passed one by one, when nobody is heard between them."""
+"""More adjustment periods than this are skipped rather than ended one by one, if no source is live during them."""
 
 _NONE = np.zeros(0, np.int64)
 
@@ -50,7 +52,7 @@ def _first(
 
 
 def _keyed(rows: Rows) -> Rows:
-    """The rows of items; without a copy where all are."""
+    """Selects the rows that have an item; returns the array itself if all do."""
     keyed = rows["item"] >= 0
     return rows if keyed.all() else rows[keyed]
 
@@ -72,132 +74,133 @@ class Engine:
             epoch=epoch,
             interval=options.boundary,
             tick=options.tick,
-            asks=True,
+            probes=True,
         )
         self.selects: dict[str, AggregateSelect] = {}
         self.instances: dict[str, list[str]] = {}
-        self.tally = Tally()
+        self.tally = Counters()
         self.dead: list[DeadRow] = []
         self.incomplete = False
-        """Whether there are items that the stream may not have: its answers lack them."""
-        self._held: list[Said] = []  # of what is being done
-        self._answers: list[Said] = []
-        self._spoken: list[tuple[list[Said], list[str | None]]] = []
+        """Whether items were refused because of the stream's limits: its answers do not include them."""
+        self._held: list[AnswerBatch] = []  # answers of the current operation
+        self._answers: list[AnswerBatch] = []
+        self._spoken: list[tuple[list[AnswerBatch], list[str | None]]] = []
         self._forgotten: list[str] = []
-        self.recalled = Recalled(options.latency)
-        self.roll = Roll()
+        self.recalled = ReportedHistory(options.latency)
+        self.roll = ItemRegistry()
         self.disputes = Disputes(options.lease)
-        self.forms = Forms(self.coordinator, self.roll, self.sources, shard, self._hold_answers)
+        self.forms = SumSubstitution(self.coordinator, self.roll, self.sources, shard, self._hold_answers)
 
     @property
     def seconds_per_period(self) -> float:
-        """The time between two boundaries."""
+        """Length of an adjustment period, seconds."""
         return self._stream.options.boundary / SECOND
 
     # -- items -----------------------------------------------------------------------------------------------------
 
     def items(self) -> NDArray[np.int64]:
-        """The items that exist; sums are none."""
+        """The items that exist, without the sums that replace items."""
         found = self.roll.items()
-        return found[~self.coordinator.compounds()[found]]
+        return found[~self.coordinator.membership.sums()[found]]
 
     def admit(self, keys: list[str]) -> NDArray[np.int64]:
-        """The indices of keys; they are not items before one of their rows has been applied."""
-        indices = self.coordinator.admit(keys)
-        self.roll.make_room(len(self.coordinator.item_names()))
+        """Interns keys and returns their indices. A key becomes an item when one of its rows is applied."""
+        indices = self.coordinator.membership.intern(keys)
+        self.roll.make_room(len(self.coordinator.membership.item_names))
         return indices
 
     def release(self, waiting: NDArray[np.int64], now: int) -> None:
-        """Let go of items that have been gone for long and that no row waits for."""
-        self.coordinator.release(self.roll.forgotten(waiting, now, self._lease))
+        """Releases the indices of items that were removed long ago and that no waiting row refers to."""
+        self.coordinator.membership.release(self.roll.forgotten(waiting, now, self._lease))
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    def advance(self, rows: Rows, horizon: int) -> bool:
-        """Apply rows up to the horizon, with the boundaries among them; whether there were any."""
+    def advance(self, rows: Rows, watermark: int) -> bool:
+        """Applies the rows up to the watermark and ends the adjustment periods up to it; returns whether any ended."""
         interval, before = self._stream.options.boundary, self.tally.boundaries
         proven = self._prove(self.roll.items())
-        while (edge := (self.coordinator.ledger.passed + 1) * interval) < horizon:
+        while (edge := (self.coordinator.grant_log.passed + 1) * interval) < watermark:
             cut = int(np.searchsorted(rows["at"], edge, "right"))
             self._run(rows[:cut], edge)
             rows = rows[cut:]
-            last = edge + interval >= horizon
-            self.coordinator.boundary(edge, resend=last, unheard=self._unheard())
+            last = edge + interval >= watermark
+            self.coordinator.boundary(edge, resend=last, silent=self._unheard())
             self.tally.boundaries += 1
             self.tally.readings += self._used_items() * self._stream.options.period
-            self._leap(int(rows["at"][0]) if len(rows) else horizon)
-        self._run(rows, horizon)
-        self.coordinator.reach(horizon)
-        self.coordinator.say_of(proven, horizon)
-        self.coordinator.settle(horizon)
+            self._leap(int(rows["at"][0]) if len(rows) else watermark)
+        self._run(rows, watermark)
+        self.coordinator.emitter.advance_to(watermark)
+        self.coordinator.emitter.emit_for(proven, watermark)
+        self.coordinator.policy.on_settle(watermark)
         passed = self.tally.boundaries > before
-        self._leave_out(self.forms.step(horizon, passed), horizon)
+        self._leave_out(self.forms.step(watermark, passed), watermark)
         self._keep_answers()
         return passed
 
     def _used_items(self) -> int:
-        """How many items some query needs, each counted once, those within a sum too."""
-        used = self.coordinator.linked() & ~self.coordinator.compounds()
+        """Counts the items that some query needs, each once, including those that a sum replaces."""
+        used = self.coordinator.membership.linked() & ~self.coordinator.membership.sums()
         for _, part in self.forms.formed():
             used[part.items] = True
         return int(used.sum())
 
     def _leap(self, until: int) -> None:
-        """Pass over the boundaries before `until` but the last, when they are many and nobody is heard meanwhile: the
-        answers stay stale, and what widths are then is known without them.
+        """Skips all periods that end before `until` except the last, if they are many and no source is live then.
+
+        The answers stay stale meanwhile, and the widths at the end can be computed without the skipped periods.
         """
-        interval, ledger = self._stream.options.boundary, self.coordinator.ledger
+        interval, grant_log = self._stream.options.boundary, self.coordinator.grant_log
         told = self.recalled.next(until)
         last = (min(until, until if told is None else told) - 1) // interval
-        if last - ledger.passed > LEAP and not self.sources.heard_of().any():
-            self.tally.boundaries += last - 1 - ledger.passed
-            self.coordinator.leap((last - 1) * interval)
+        if last - grant_log.passed > LEAP and not self.sources.heard_of().any():
+            self.tally.boundaries += last - 1 - grant_log.passed
+            self.coordinator.skip_periods((last - 1) * interval)
 
     def _prove(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Let filters change by themselves as far as their sources are known to have lived; where that is news. An item
-        that its source has not said again since its restart stays where it was.
+        """Advances filters up to the time at which their sources are known to have been alive; returns the items whose
+        bounds change by that. An item that its source has not sent again since its restart keeps its filter.
         """
         owners = self.roll.owner[items]
-        said = self.coordinator.sequences(items) >> COUNTER_BITS >= self.sources.epoch[owners]
-        return self.coordinator.prove(items[said], self.sources.lived[owners[said]])
+        said = self.coordinator.membership.sequences(items) >> COUNTER_BITS >= self.sources.epoch[owners]
+        return self.coordinator.evidence.record_liveness(items[said], self.sources.lived[owners[said]])
 
     def _leave_out(self, sums: NDArray[np.int64], at: int) -> None:
-        """Forget sums that nobody needs or sends; a row of one that is sent after all makes it known again."""
+        """Removes sums that no query needs or no source sends; a later row of such a sum adds it again."""
         if len(sums):
-            sequences = self.coordinator.sequences(sums).copy()
-            self._forgotten.extend(str(self.coordinator.item_names()[item]) for item in sums)
-            self.coordinator.dismiss(sums, at)
-            self.coordinator.keep_sequences(sums, sequences)
+            sequences = self.coordinator.membership.sequences(sums).copy()
+            self._forgotten.extend(str(self.coordinator.membership.item_names[item]) for item in sums)
+            self.coordinator.apply(Change(remove=sums), at)
+            self.coordinator.membership.set_sequences(sums, sequences)
             self.roll.depart(sums, at)
 
     def _unheard(self) -> NDArray[np.int64]:
-        """The items of sources that are silent, and those that are disputed: nobody is asked about them."""
+        """The items of silent sources and the disputed items: they are not probed."""
         silent = (
             np.flatnonzero(self.roll.present & self.sources.silent[self.roll.owner]) if self.sources.names else _NONE
         )
         return np.append(silent, np.array(self.disputes.items(), np.int64))
 
-    def start(self, horizon: int) -> None:
-        """Time begins: boundaries before the first horizon are not made up for."""
-        self.coordinator.ledger.passed = max((horizon - 1) // self._stream.options.boundary, 0)
+    def start(self, watermark: int) -> None:
+        """Starts event time at the first watermark; earlier adjustment periods are skipped."""
+        self.coordinator.grant_log.passed = max((watermark - 1) // self._stream.options.boundary, 0)
 
-    def late(self, rows: Rows, horizon: int) -> None:
-        """Apply rows whose time has passed, at once, and note for how long each query was without them."""
-        self._count_late(rows, horizon)
+    def late(self, rows: Rows, watermark: int) -> None:
+        """Applies late rows at once and counts for how long each query was computed without them."""
+        self._count_late(rows, watermark)
         for at, items in self._missed(rows):
             for query in {name for name, _ in map(query_and_group, self._queries_of(items))}:
-                self.tally.lose(query, at, horizon)
+                self.tally.lose(query, at, watermark)
         moved = rows[in_order(rows)]
-        moved["at"] = horizon
-        self._run(moved, horizon)
+        moved["at"] = watermark
+        self._run(moved, watermark)
         for source in np.unique(rows["source"]):
-            if self.sources.heard[source] + self._lease < horizon:
+            if self.sources.heard[source] + self._lease < watermark:
                 self.sources.silent[source] = True
-                self.coordinator.mark_stale(self.roll.of_source(int(source)), True, horizon)
+                self.coordinator.evidence.mark_stale(self.roll.of_source(int(source)), True, watermark)
         self._keep_answers()
 
     def _count_late(self, rows: Rows, watermark: int) -> None:
-        """Count late rows by source, with the longest delay of each that is certain."""
+        """Counts late rows by source, with the longest delay of each source that is certain."""
         self.tally.late += len(rows)
         delays = watermark + self._stream.options.latency - rows["at"]
         for source in np.unique(rows["source"]).tolist():
@@ -205,7 +208,7 @@ class Engine:
             self.tally.count_late(self.sources.names[source], int(mine.sum()), int(delays[mine].max()))
 
     def _missed(self, rows: Rows) -> list[tuple[int, NDArray[np.int64]]]:
-        """From when on which items were not known: a late beat or hello stands for all items of its source."""
+        """(since, items) for which late rows were missing; a late heartbeat or hello affects all items of a source."""
         whole = (rows["kind"] == BEAT) | (rows["kind"] == HELLO)
         found = []
         for source in np.unique(rows["source"][whole]):
@@ -215,115 +218,122 @@ class Engine:
         found.extend((int(rows["at"][~whole][row]), items[k : k + 1]) for k, row in enumerate(first_rows))
         return found
 
-    def foresee(self, waiting: Rows, horizon: int) -> None:
-        """Ask the items that rows whose time has not come will make matter."""
+    def probe_for_pending(self, waiting: Rows, watermark: int) -> None:
+        """Probes the items whose values will be needed once the waiting rows are applied."""
         rows = waiting[(waiting["item"] >= 0) & (waiting["kind"] != WISH)]
         level = np.where(rows["kind"] == GONE, np.nan, rows["value"])
-        self.coordinator.foresee(Coming(rows["item"].copy(), rows["sequence"].copy(), level), horizon)
+        self.coordinator.policy.on_pending_rows(
+            PendingRows(rows["item"].copy(), rows["sequence"].copy(), level), watermark
+        )
 
-    def recall(self, rows: Rows, ways: Iterable[list[Piece]], horizon: int) -> None:
-        """Rows, which wait for their time, tell where their items have been until then."""
+    def recall(self, rows: Rows, ways: Iterable[list[TimedRange]], watermark: int) -> None:
+        """Uses the reported histories of waiting rows: the ranges their items were in until the `at` of the row."""
         for row, way in zip(rows, ways, strict=True):
             if self._is_news(row):
-                self.recalled.hear(int(row["item"]), way, int(row["at"]), horizon)
-        told = self._recall(horizon)
+                self.recalled.hear(int(row["item"]), way, int(row["at"]), watermark)
+        told = self._recall(watermark)
         if len(told):
-            self.coordinator.say_of(told, horizon)
+            self.coordinator.emitter.emit_for(told, watermark)
             self._keep_answers()
 
     def _is_news(self, row: np.void) -> bool:
-        """Whether a row that has arrived, of an item, will be applied: it is its source's, and no repetition."""
+        """Whether a waiting row will be applied: its source owns the item, and the row is no repetition."""
         item, source, sequence = int(row["item"]), int(row["source"]), int(row["sequence"])
-        applied = int(self.coordinator.sequences(np.array([item]))[0])
+        applied = int(self.coordinator.membership.sequences(np.array([item]))[0])
         current = sequence >> COUNTER_BITS >= self.sources.epoch[source]
         return bool(self.roll.present[item] and self.roll.owner[item] == source and current and sequence > applied)
 
     def _recall(self, at: int) -> NDArray[np.int64]:
-        """Reckon with items where they have told that they are from `at` on; the items that this is about."""
+        """Bounds items by their reported histories from `at` on; returns the items whose bounds changed."""
         told = self.recalled.reach(at)
         if len(told.item):
-            self.coordinator.reach(at)  # the ticks before `at` are answered by what was known then
-            self.coordinator.recall(told.item, told.least, told.most)
+            self.coordinator.emitter.advance_to(at)  # ticks before `at` are answered from the state before this change
+            self.coordinator.evidence.apply_reported_history(told.item, told.least, told.most)
         return told.item
 
-    def doubt_all(self, rival: int, at: int) -> None:
-        """Another pipeline grants under the epoch `rival`."""
-        self.coordinator.doubt_all(rival, at)
+    def invalidate_widths(self, epoch: int, at: int) -> None:
+        """Marks all widths as unknown: the pipeline of `epoch` may have granted others."""
+        self.coordinator.evidence.invalidate_widths(epoch, at)
         self._keep_answers()
 
     def expect(self, dead: Sequence[DeadRow], at: int) -> None:
-        """Rows of items that are not known could not be used: the items exist, and until one of their rows can be used
-        nothing is claimed of their queries."""
+        """Adds the unknown items of unusable rows: they exist, and their queries are stale until one of their rows can
+        be used."""
         dead = self._within_limits(dead, at)
         indices = self.admit([row.key for row in dead]).tolist()
         sources = self.sources.enlist([row.source for row in dead]).tolist()
         fresh: dict[int, int] = {}
         for row, item, source in zip(dead, indices, sources, strict=True):
             repeated = self.roll.gone_at[item] > 0 and self.roll.owner[item] == source
-            repeated = repeated and row.sequence <= self.coordinator.sequences(np.array([item]))[0]
+            repeated = repeated and row.sequence <= self.coordinator.membership.sequences(np.array([item]))[0]
             if not self.roll.present[item] and not repeated:
                 fresh[item] = source
         if fresh:
             items, owners = np.array(list(fresh)), np.array(list(fresh.values()))
             self._appear(items, owners, at)
-            self.coordinator.mark_stale(items, True, at)
+            self.coordinator.evidence.mark_stale(items, True, at)
 
     def _within_limits(self, dead: Sequence[DeadRow], at: int) -> Sequence[DeadRow]:
-        """The rows of items and sources that the stream may still have; of others it is not known what they are, and
-        nothing is claimed any more."""
+        """Selects the rows whose items and sources are within the stream's limits. If any row is left out, all answers
+        are stale from now on."""
         limits = self._stream.options.limits
-        kept = _first(dead, [row.key for row in dead], self.coordinator.find, limits.items - len(self.coordinator))
+        kept = _first(
+            dead,
+            [row.key for row in dead],
+            self.coordinator.membership.find,
+            limits.items - len(self.coordinator.membership),
+        )
         kept = _first(kept, [row.source for row in kept], self.sources.find, limits.sources - len(self.sources))
         if len(kept) < len(dead) and not self.incomplete:
             self.incomplete = True
-            self.coordinator.say_all(at)
+            self.coordinator.emitter.emit_all(at)
             self._keep_answers()
         return kept
 
     def lose(self, dead: Sequence[DeadRow], at: int) -> None:
-        """Rows could not be used: what their items' filters are is not known until a row of later sequence says."""
+        """Marks the filters of items with unusable rows as unknown until a row with a later sequence confirms them."""
         lost: dict[int, int] = {}
-        for row, item in zip(dead, self.coordinator.find([row.key for row in dead]).tolist(), strict=True):
+        for row, item in zip(dead, self.coordinator.membership.find([row.key for row in dead]).tolist(), strict=True):
             if item >= 0:
-                # A row whose own number cannot be read stands behind all that was read of its source.
+                # A row whose sequence cannot be read counts as later than all rows read from its source.
                 number = row.sequence if row.sequence > 0 else int(self.sources.read[self.roll.owner[item]])
                 lost[item] = max(lost.get(item, 0), number)
         if lost:
-            self.recalled.forget(lost, at)  # the row that told it may be among them
-            self.coordinator.doubt(np.array(list(lost)), np.array(list(lost.values())), at)
-            gone = self.coordinator.find([row.key for row in dead if row.kind == "gone" and row.key])
+            self.recalled.forget(lost, at)  # the row that reported it may be among them
+            self.coordinator.evidence.mark_rows_lost(np.array(list(lost)), np.array(list(lost.values())), at)
+            gone = self.coordinator.membership.find([row.key for row in dead if row.kind == "gone" and row.key])
             gone = gone[gone >= 0]
-            self.coordinator.mark_stale(gone[self.roll.present[gone]], True, at)  # they may not exist any more
+            self.coordinator.evidence.mark_stale(gone[self.roll.present[gone]], True, at)  # they may not exist any more
             self._keep_answers()
 
     def skip(self, rows: Sequence[DeadRow], at: int) -> None:
-        """Rows are skipped that may have been good: their items are not known, and older rows tell nothing any more."""
+        """Skips rows that may have been usable: their items become unknown, and older rows no longer apply."""
         told = [row for row in rows if row.kind in ("update", "hello", "ack") or self._is_awaited(row.key)]
         self.expect(told, at)
         self.lose(rows, at)
         for row in rows:
-            item = self.coordinator.find([row.key])
+            item = self.coordinator.membership.find([row.key])
             if item[0] >= 0 and self.sources.names[self.roll.owner[item[0]]] == row.source:
-                newest = np.maximum(self.coordinator.sequences(item), row.sequence)
-                self.coordinator.keep_sequences(item, newest)
+                newest = np.maximum(self.coordinator.membership.sequences(item), row.sequence)
+                self.coordinator.membership.set_sequences(item, newest)
 
     def _is_awaited(self, key: str) -> bool:
-        """Whether rows of an item wait, of which none has been applied yet."""
-        item = int(self.coordinator.find([key])[0])
+        """Whether an item has waiting rows and none of its rows has been applied yet."""
+        item = int(self.coordinator.membership.find([key])[0])
         return item >= 0 and not self.roll.present[item] and not self.roll.gone_at[item]
 
     def lose_all(self, at: int) -> None:
-        """Nobody knows which items the rows were of that could not be used, nor whether all still exist."""
+        """Marks all items as stale and their filters as unknown: the lost rows may be of any item, or its removal."""
         items = self.roll.items()
         if len(items):
             self.recalled.forget(items.tolist(), at)
-            self.coordinator.doubt(items, self.sources.read[self.roll.owner[items]], at)
-            self.coordinator.mark_stale(items, True, at)
+            self.coordinator.evidence.mark_rows_lost(items, self.sources.read[self.roll.owner[items]], at)
+            self.coordinator.evidence.mark_stale(items, True, at)
             self._keep_answers()
 
     def missed_starts(self, starts: Mapping[str, int], at: int) -> None:
-        """Rows of sources, by name, could not be used that were of this epoch: if it is a new one, a source has started
-        again, and only its next rows make its items fresh.
+        """Records restarts that only lost rows show: `starts` maps a source to the newest epoch of its lost rows. If
+        that is a new epoch, the items of the source are stale until its next rows.
         """
         for name, epoch in starts.items():
             source = int(self.sources.enlist([name])[0])
@@ -336,7 +346,7 @@ class Engine:
 
     def _run(self, rows: Rows, until: int) -> None:
         while True:
-            rows = self._without_ghosts(rows)
+            rows = self._drop_stale_rows(rows)
             at = self._next_special(rows, until)
             if at is None:
                 self._plain(rows)
@@ -346,15 +356,15 @@ class Engine:
             self._special(rows[begin:end], rows[end:], at)
             rows = rows[end:]
 
-    def _without_ghosts(self, rows: Rows) -> Rows:
-        """Leave out rows of items that are gone which are older than their going."""
+    def _drop_stale_rows(self, rows: Rows) -> Rows:
+        """Drops rows of removed items that are older than the removal."""
         item = rows["item"]
         keyed = item >= 0
-        ghost = keyed & ~self.roll.present[item] & (self.roll.gone_at[item] > 0)
-        ghost &= self.roll.owner[item] == rows["source"]
-        ghost &= rows["sequence"] <= self.coordinator.sequences(item)
-        self.tally.duplicates += int(ghost.sum())
-        return rows[~ghost] if ghost.any() else rows
+        stale = keyed & ~self.roll.present[item] & (self.roll.gone_at[item] > 0)
+        stale &= self.roll.owner[item] == rows["source"]
+        stale &= rows["sequence"] <= self.coordinator.membership.sequences(item)
+        self.tally.duplicates += int(stale.sum())
+        return rows[~stale] if stale.any() else rows
 
     def _next_special(self, rows: Rows, until: int) -> int | None:
         """The time of the first transaction that is not just values of known items from live sources."""
@@ -366,11 +376,11 @@ class Engine:
         special |= keyed & (self.roll.owner[item] != source)
         first = int(rows["at"][np.argmax(special)]) if special.any() else None
         silence = self.sources.next_silence(rows, until)
-        if silence is not None:  # of late rows it may have been before; known it is from now on
-            silence = max(silence, self.coordinator.at)
+        if silence is not None:  # with late rows it may be in the past; it takes effect now
+            silence = max(silence, self.coordinator.emitter.at)
         told, settled = self.recalled.next(until), self.disputes.next_end()
         if settled is not None:
-            settled = max(settled, self.coordinator.at) if settled <= until else None
+            settled = max(settled, self.coordinator.emitter.at) if settled <= until else None
         return min((at for at in (first, silence, told, settled) if at is not None), default=None)
 
     def _plain(self, rows: Rows) -> None:
@@ -406,20 +416,20 @@ class Engine:
         self.sources.hear(departures)
         self._depart(departures, at)
         if len(told):
-            self.coordinator.say_of(told, at)
+            self.coordinator.emitter.emit_for(told, at)
 
     def _wishes(self, rows: Rows) -> Rows:
-        """Sources say which form they would rather send; the rows without that."""
+        """Applies the requests of sources to send sums or items; returns the other rows."""
         wishes = rows[rows["kind"] == WISH]
         if not len(wishes):
             return rows
         self.sources.hear(wishes)
         for row in wishes:
             item = np.array([row["item"]])
-            if self.roll.present[row["item"]] and row["sequence"] > self.coordinator.sequences(item)[0]:
-                self.tally.wish += 1
-                self.coordinator.keep_sequences(item, np.array([row["sequence"]]))
-                self.forms.wish(int(row["item"]), bool(row["value"]))
+            if self.roll.present[row["item"]] and row["sequence"] > self.coordinator.membership.sequences(item)[0]:
+                self.tally.form_request += 1
+                self.coordinator.membership.set_sequences(item, np.array([row["sequence"]]))
+                self.forms.request(int(row["item"]), bool(row["value"]))
             else:
                 self.tally.duplicates += 1
         return rows[rows["kind"] != WISH]
@@ -427,7 +437,7 @@ class Engine:
     def _silences(self, at: int) -> None:
         for source in self.sources.fallen_silent(at):
             self.sources.silent[source] = True
-            self.coordinator.mark_stale(self.roll.of_source(int(source)), True, at)
+            self.coordinator.evidence.mark_stale(self.roll.of_source(int(source)), True, at)
 
     def _restarts(self, rows: Rows, at: int) -> None:
         epochs = rows["sequence"] >> COUNTER_BITS
@@ -438,39 +448,39 @@ class Engine:
 
     def _restarted(self, source: int, epoch: int, at: int) -> None:
         items = self.roll.of_source(source)
-        self.recalled.forget(items.tolist(), at)  # its clock may have been set back since it told something
-        self.coordinator.mark_stale(self._undisputed(items), True, at, epoch=epoch)
+        self.recalled.forget(items.tolist(), at)  # its clock may have been set back since it reported this
+        self.coordinator.evidence.mark_stale(self._undisputed(items), True, at, epoch=epoch)
 
     def _revivals(self, rows: Rows, at: int) -> None:
         for source in np.unique(rows["source"]):
             if self.sources.silent[source] and int(rows["heard"][rows["source"] == source].max()) + self._lease >= at:
                 self.sources.silent[source] = False
                 items = self._undisputed(self.roll.of_source(int(source)))
-                current = self.coordinator.sequences(items) >> COUNTER_BITS >= self.sources.epoch[source]
-                self.coordinator.mark_stale(items[current], False, at)
+                current = self.coordinator.membership.sequences(items) >> COUNTER_BITS >= self.sources.epoch[source]
+                self.coordinator.evidence.mark_stale(items[current], False, at)
 
     def _arrivals(self, rows: Rows, later: Rows, at: int) -> None:
-        """Items appear: all that do until the end of the run, at once. Their queries settle again only when a grant
-        has gone out and come back, so nothing is claimed for the time until their own first row."""
-        if not (self._strangers(rows)).any():
+        """Adds the new items of the whole run at once. Their queries settle only after a grant is confirmed, so no
+        answer is settled before the first rows of the items."""
+        if not (self._unknown_items(rows)).any():
             return
         run = np.concatenate([rows, later])
-        fresh = run[self._strangers(run)]
+        fresh = run[self._unknown_items(run)]
         items, first = np.unique(fresh["item"], return_index=True)
         self._appear(items, fresh["source"][first], at)
 
     def _appear(self, items: NDArray[np.int64], owners: NDArray[np.int64], at: int) -> None:
         self.roll.appear(items, owners)
-        self.coordinator.forget_sequences(items, self.sources.epoch[owners])
+        self.coordinator.membership.restart_sequences(items, self.sources.epoch[owners])
         self._join(items, at)
 
-    def _strangers(self, rows: Rows) -> NDArray[np.bool_]:
+    def _unknown_items(self, rows: Rows) -> NDArray[np.bool_]:
         found: NDArray[np.bool_] = (rows["item"] >= 0) & ~self.roll.present[rows["item"]]
         return found & (rows["kind"] != GONE) & (rows["kind"] != WISH)
 
     def _handovers(self, rows: Rows, at: int) -> Rows:
-        """An item changes hands when another source says hello with it, later than all that is known of it. While the
-        source that had it is heard, or says anything of it later, the item is disputed.
+        """Moves an item to another source that sends a hello for it, later than all its rows so far. The item is
+        disputed while its former owner is live or sends later rows of it. Returns the rows without the refused ones.
         """
         keyed = rows["item"] >= 0
         foreign = keyed & self.roll.present[rows["item"]] & (self.roll.owner[rows["item"]] != rows["source"])
@@ -483,41 +493,42 @@ class Engine:
             self.recalled.forget(items.tolist(), at)
         before = self.roll.owner[items]
         self.roll.owner[items] = sources
-        self.coordinator.forget_sequences(items, self.sources.epoch[sources])
+        self.coordinator.membership.restart_sequences(items, self.sources.epoch[sources])
         for item, owner, source in zip(items.tolist(), before.tolist(), sources.tolist(), strict=True):
             if not self.sources.silent[owner] or item in self.disputes:
                 self._dispute(item, source, owner, at)
-        refused = foreign & (self.roll.owner[rows["item"]] != rows["source"])
+        # Also rows of the former owner with the same `at`: it is unknown which of the two values is newer.
+        refused = keyed & self.roll.present[rows["item"]] & (self.roll.owner[rows["item"]] != rows["source"])
         self.dead.extend(self._refusal(row) for row in rows[refused])
         for row in rows[refused & (rows["heard"] + self._lease >= at)]:
-            item = int(row["item"])
-            if item in self.disputes:
+            item, other = int(row["item"]), int(row["source"])
+            if row["kind"] != HELLO and self.disputes.is_told(item, self.sources.names[other]):
                 self.disputes.prolong(item, at)
-            else:
-                self._dispute(item, int(self.roll.owner[item]), int(row["source"]), at)
+            else:  # a source whose hello is refused still claims the item
+                self._dispute(item, int(self.roll.owner[item]), other, at)
         return rows[~refused]
 
     def _dispute(self, item: int, owner: int, other: int, at: int) -> None:
-        """Two sources claim an item: nothing is promised of it until one has been silent about it for a lease."""
-        name, names = str(self.coordinator.item_names()[item]), self.sources.names
+        """Marks an item that two sources claim as stale until one has sent no row of it for a lease."""
+        name, names = str(self.coordinator.membership.item_names[item]), self.sources.names
         self.disputes.begin(item, Conflict(name, names[owner], names[other], at), at)
-        self.coordinator.mark_stale(np.array([item]), True, at, epoch=DISPUTED)
+        self.coordinator.evidence.mark_stale(np.array([item]), True, at, epoch=DISPUTED)
 
     def _undisputed(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.array([item for item in items.tolist() if item not in self.disputes], np.int64)
 
     def _resolve(self, at: int) -> None:
-        """Disputes end: their items are as fresh as their owners' others."""
+        """Ends the disputes that are over at `at`; their items are as fresh as the other items of their owners."""
         items = self.disputes.over(at)
         self.disputes.end(items, at)
         for item in items:
             owner, one = int(self.roll.owner[item]), np.array([item])
             epoch = int(self.sources.epoch[owner])
-            said = int(self.coordinator.sequences(one)[0]) >> COUNTER_BITS >= epoch
-            self.coordinator.mark_stale(one, bool(self.sources.silent[owner]) or not said, at, epoch=epoch)
+            said = int(self.coordinator.membership.sequences(one)[0]) >> COUNTER_BITS >= epoch
+            self.coordinator.evidence.mark_stale(one, bool(self.sources.silent[owner]) or not said, at, epoch=epoch)
 
     def _refusal(self, row: np.void) -> DeadRow:
-        key = str(self.coordinator.item_names()[row["item"]])
+        key = str(self.coordinator.membership.item_names[row["item"]])
         owner = self.sources.names[self.roll.owner[row["item"]]]
         return DeadRow(
             f"the item belongs to source {owner!r}: another source must say hello with it first",
@@ -530,7 +541,9 @@ class Engine:
 
     def _departures(self, rows: Rows) -> Rows:
         gone = rows[rows["kind"] == GONE]
-        real = self.roll.present[gone["item"]] & (gone["sequence"] > self.coordinator.sequences(gone["item"]))
+        real = self.roll.present[gone["item"]] & (
+            gone["sequence"] > self.coordinator.membership.sequences(gone["item"])
+        )
         self.tally.duplicates += int((~real).sum())
         self.roll.discard(gone["item"][~real], int(gone["at"][0]) if len(gone) else 0)
         return gone[real]
@@ -540,18 +553,18 @@ class Engine:
             return
         items = gone["item"].copy()
         self.tally.gone += len(items)
-        self._forgotten.extend(str(self.coordinator.item_names()[item]) for item in items)
+        self._forgotten.extend(str(self.coordinator.membership.item_names[item]) for item in items)
         self.forms.departing(items)
         self.disputes.end(items.tolist(), at)
-        self.coordinator.dismiss(items, at)
-        self.coordinator.keep_sequences(items, gone["sequence"].copy())
+        self.coordinator.apply(Change(remove=items), at)
+        self.coordinator.membership.set_sequences(items, gone["sequence"].copy())
         self.roll.depart(items, at)
 
     # -- queries ---------------------------------------------------------------------------------------------------
 
     def open(self, selects: Mapping[str, AggregateSelect], at: int) -> None:
-        """Queries start."""
-        names = self.coordinator.item_names()
+        """Opens queries at `at`."""
+        names = self.coordinator.membership.item_names
         texts = [str(names[item]) for item in self.items()]
         keys = Keys(self._stream, texts)
         opened = []
@@ -563,94 +576,99 @@ class Engine:
             self.instances[name] = list(groups)
             for group, weights in groups.items():
                 opened.append(aggregate(name, group, select, {texts[i]: weight for i, weight in weights.items()}))
-        self.coordinator.change(at, add=opened)
+        self.coordinator.apply(Change(add=opened), at)
         self.forms.opened()
         self._keep_answers()
 
     def alter(self, name: str, select: AggregateSelect, at: int) -> None:
-        """A query gets another tolerance."""
+        """Changes the tolerance of a query."""
         self.selects[name] = select
-        self.coordinator.change(at, alter={instance_name(name, group): select.within for group in self.instances[name]})
+        self.coordinator.apply(
+            Change(alter={instance_name(name, group): select.within for group in self.instances[name]}), at
+        )
         self._keep_answers()
 
     def drop(self, name: str, at: int) -> None:
-        """A query ends."""
+        """Drops a query."""
         self._speak()
         del self.selects[name]
         dropped = [instance_name(name, group) for group in self.instances.pop(name)]
         self.forms.dropping(dropped)
-        self.coordinator.change(at, drop=dropped)
+        self.coordinator.apply(Change(drop=dropped), at)
         self.tally.forget(name)
         self._keep_answers()
 
     def _join(self, items: NDArray[np.int64], at: int) -> None:
-        names = [str(self.coordinator.item_names()[item]) for item in items]
+        names = [str(self.coordinator.membership.item_names[item]) for item in items]
         sums = np.fromiter(map(is_sum, names), np.bool_, len(names))
         if sums.any():
-            self.coordinator.mark_compound(items[sums])
+            self.coordinator.membership.mark_sums(items[sums])
         self.forms.appeared(items)
         keys = Keys(self._stream, [name for name in names if not is_sum(name)])
         everybody, items = items, items[~sums]
         joined: dict[str, dict[int, float]] = {}
+        opened: list[Aggregate] = []
         for name, select in self.selects.items():
             for group, weights in members(select, keys).items():
                 if group not in self.instances[name]:
                     self.instances[name].append(group)
-                    self.coordinator.prepare(aggregate(name, group, select, {}))
+                    opened.append(aggregate(name, group, select, {}))
                 joined[instance_name(name, group)] = {int(items[index]): w for index, w in weights.items()}
-        self.coordinator.enter(joined, everybody, at)
+        self.coordinator.apply(Change(add=opened, join=joined, joining=everybody), at)
 
     def _queries_of(self, items: NDArray[np.int64]) -> list[str]:
-        names = self.coordinator.query_names()
-        found = (str(names[query]) for query in self.coordinator.queries_of(items))
+        names = self.coordinator.membership.query_names()
+        found = (str(names[query]) for query in self.coordinator.membership.queries_of(items))
         return [name for name in found if not is_sum(name)]
 
-    # -- saying ----------------------------------------------------------------------------------------------------
+    # -- outputs ---------------------------------------------------------------------------------------------------
 
-    def take_answers(self) -> list[tuple[list[Said], list[str | None]]]:
-        """The answers since this was last asked, in order, each part with the names of its query indices."""
+    def take_answers(self) -> list[tuple[list[AnswerBatch], list[str | None]]]:
+        """Returns the answers since the last call, in order, in parts, each with the names of its query indices."""
         self._speak()
         found, self._spoken = self._spoken, []
         return found
 
     @property
     def parts(self) -> int:
-        """How many parts `take_answers` would give, the answers since the last query was dropped left out."""
+        """Number of parts that `take_answers` would return, without the answers since a query was last dropped."""
         return len(self._spoken)
 
     def take_forgotten(self) -> list[str]:
-        """The items that went since this was last asked."""
+        """Returns the items removed since the last call."""
         found, self._forgotten = self._forgotten, []
         return found
 
     def _speak(self) -> None:
-        """Put names to the answers so far: an index may be another query's after one is dropped."""
+        """Attaches query names to the answers so far: an index may belong to another query after a drop."""
         if self._answers:
-            self._spoken.append((self._answers, self.coordinator.query_names()))
+            self._spoken.append((self._answers, self.coordinator.membership.query_names()))
             self._answers = []
 
     def _keep_answers(self) -> None:
-        """Take what the coordinator said; of several answers of a query for one time only the last counts."""
+        """Collects the coordinator's answers; of several answers of a query with the same `at` keeps the last."""
         self._hold_answers()
         if not self._held:
             return
-        said = Said._make(np.concatenate(columns) for columns in zip(*self._held, strict=True))
+        said = AnswerBatch._make(np.concatenate(columns) for columns in zip(*self._held, strict=True))
         self._held = []
         order = np.lexsort((said.at, said.query))
         repeated = np.zeros(len(order), np.bool_)
         query, at = said.query[order], said.at[order]
         repeated[order[:-1]] = (query[1:] == query[:-1]) & (at[1:] == at[:-1])
-        self._answers.append(Said._make(column[~repeated] for column in said))
+        self._answers.append(AnswerBatch._make(column[~repeated] for column in said))
 
     def _hold_answers(self) -> None:
-        """Take what the coordinator said, but for hidden queries, before one of those comes or goes."""
-        parts = self.coordinator.take_answers()
+        """Collects the coordinator's answers except those of hidden queries; called before a hidden query is added or
+        dropped.
+        """
+        parts = self.coordinator.emitter.drain_answers()
         if not parts:
             return
-        said = Said._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+        said = AnswerBatch._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
         if self.forms.sets:
             shown = ~self.forms.hidden_queries()[said.query]
-            said = Said._make(column[shown] for column in said)
+            said = AnswerBatch._make(column[shown] for column in said)
         if self.incomplete:
             said = said._replace(flags=said.flags | STALE)
         if len(said.query):
@@ -659,22 +677,22 @@ class Engine:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """Everything but the statements, as arrays and plain values, after what was said has been taken."""
+        """Everything except the statements, as arrays and plain values. Answers must have been taken before."""
         arrays, coordinator = self.coordinator.state()
         more, sources = self.sources.state()
-        size = len(self.coordinator.item_names())
+        size = len(self.coordinator.membership.item_names)
         arrays |= more | self.roll.state(size)
         told = [self.forms.state(), self.recalled.state(), self.incomplete, self.disputes.state()]
         values = [coordinator, sources, vars(self.tally), self.instances, *told]
         return arrays, values
 
     def load(self, arrays: dict[str, NDArray[Any]], values: Any, selects: Mapping[str, AggregateSelect]) -> None:
-        """Become what `state` said."""
+        """Restores what `state` returned."""
         coordinator, sources, tally, instances, forms, recalled, self.incomplete, disputes = values
         self.coordinator.load(arrays, coordinator)
         self.sources.load(arrays, sources)
         self.roll.load(arrays)
-        self.tally = Tally(**tally)
+        self.tally = Counters(**tally)
         self.instances = instances
         self.selects = {name: selects[name] for name in instances}
         self.forms.load(forms)

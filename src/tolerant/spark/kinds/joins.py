@@ -1,8 +1,8 @@
 """Select joins and band joins over two tables: result rows as they appear and as they are retracted.
 
-One core a template holds all subscriptions and the rows of both tables (`specs/5-joins.md`); a batch of changes costs
-two probes of it, whatever the moments in it. What is said depends on the subscriptions, the rows and the changes alone,
-so the core is made anew from these.
+One core per template has all subscriptions and the rows of both tables (`docs/design/joins.md`); a batch of changes
+costs two lookups in it, however many transactions the batch has. The outputs depend on the subscriptions, the rows and
+the changes alone, so a restore builds the core again from these.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.joins import BEFORE, NEVER, Told, ToldRuns, Touched, TwoSidedBandJoins, stabbing_partition
+from tolerant.joins import BEFORE, NEVER, JoinDelta, JoinDeltaRuns, RowLifetimes, TwoSidedBandJoins, stabbing_partition
 from tolerant.kernels.compiled import compiled
-from tolerant.relations import Subscriptions
-from tolerant.spark.kinds.parts import ALONE, Part
+from tolerant.relations import SubscriptionTable
+from tolerant.spark.kinds.range_partitioner import RangePartitioner
+from tolerant.spark.kinds.shard_range import SINGLE_SHARD, Part
 from tolerant.spark.kinds.sides import PairSide, SideChanges, Sides
-from tolerant.spark.kinds.stretches import Stretches
 from tolerant.sql import CreateQuery
-from tolerant.sql.joining import Joining
+from tolerant.sql.join_columns import Joining
 from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect
 from tolerant.sql.templates import parameter_types
-from tolerant.transport.results import results_batch, results_topic
+from tolerant.transport.results import results_batch
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
+from tolerant.transport.topics import answers_topic
 
 Integers = NDArray[np.int64]
 
@@ -56,7 +57,7 @@ class Joins:
         query: CreateQuery,
         sides: Sides,
         state: Mapping[str, NDArray[Any]] | None = None,
-        part: Part = ALONE,
+        part: Part = SINGLE_SHARD,
     ) -> None:
         select = query.select
         assert isinstance(select, EqualityJoinSelect | BandJoinSelect)
@@ -68,9 +69,9 @@ class Joins:
         self._types = parameter_types(query, tables)
         self._on = select.on
         is_spread = part.shards > 1 and isinstance(select, BandJoinSelect) and part.ranges is None
-        self._stretches = Stretches(part, state) if is_spread else None
+        self._stretches = RangePartitioner(part, state) if is_spread else None
         known = self._types | {_OWN: "BOOLEAN"} if is_spread else self._types
-        self.subscriptions = Subscriptions(known) if state is None else Subscriptions.load(known, state)
+        self.subscriptions = SubscriptionTable(known) if state is None else SubscriptionTable.load(known, state)
         if state is None and not query.parameters:
             self.subscriptions.add_many(subscription_ids({}), {_OWN: np.array([part.shard == 0])})
         self._counts = np.zeros(len(_COUNTED), np.int64) if state is None else state["counts"].copy()
@@ -82,7 +83,7 @@ class Joins:
 
     @classmethod
     def over(
-        cls, query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None, part: Part = ALONE
+        cls, query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None, part: Part = SINGLE_SHARD
     ) -> Joins:
         """A new query over the rows that there are, or the one whose subscriptions were these."""
         return cls(query, sides, state, part)
@@ -97,10 +98,10 @@ class Joins:
         return {**self.subscriptions.state(), **own, "counts": self._counts.copy(), "regrouped": regrouped}
 
     def figures(self) -> dict[str, float]:
-        """Rows that came or went, results of single subscriptions that appeared and that were retracted, how often an
-        index of subscriptions was built anew for rows; how many groups of subscriptions share a point (what a row costs
-        grows with these), and which share of the subscriptions is in hot groups. What is the same in all shards the
-        first says.
+        """Counts rows inserted or deleted, results of single subscriptions that appeared and that were retracted, and
+        rebuilds of an index of subscriptions for rows; the number of groups of subscriptions that share a point (the
+        cost of a row grows with it), and the share of the subscriptions in hot groups. Only the first shard reports
+        figures that are the same in all shards.
         """
         last = self._ends(*_own(self.subscriptions.ids(), self.subscriptions.columns()))[-2:]
         sizes, total = np.bincount(stabbing_partition(*last)[0]), len(self.subscriptions)
@@ -148,7 +149,7 @@ class Joins:
         for place, side in enumerate(whole):
             gone = ~side.changes.insert
             self._joining.drop(place, {name: column[gone] for name, column in side.changes.columns.items()})
-        return [(results_topic(self.query.name), batch) for batch in said if batch is not None]
+        return [(answers_topic(self.query.name), batch) for batch in said if batch is not None]
 
     def _tell(self, part: Both, whole: Both) -> pa.RecordBatch | None:
         """Whole transactions, some of those that apply now."""
@@ -162,12 +163,12 @@ class Joins:
         values = (side.changes.columns[on] for side, on in zip(part, self._on, strict=True))
         return sum(int(np.count_nonzero(self._part.counts(one))) for one in values)
 
-    def _runs(self, r: Touched, s: Touched) -> ToldRuns:
+    def _runs(self, r: RowLifetimes, s: RowLifetimes) -> JoinDeltaRuns:
         """What the changes come to, in order: by moment, retracted first, then by the rows."""
         if isinstance(self._core, TwoSidedBandJoins):
             told = self._core.change_runs(r, s)
             order = np.lexsort((told.start, told.s, told.r, told.sign, told.moment))
-            return ToldRuns(told.queries, *(column[order] for column in told[1:]))
+            return JoinDeltaRuns(told.queries, *(column[order] for column in told[1:]))
         return in_runs(self._core.change(r, s))
 
     def _listen(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -178,14 +179,14 @@ class Joins:
     def _ends(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64], ...]:
         return self._joining.ends(len(ids), columns)
 
-    def _held(self, place: int) -> Touched:
+    def _held(self, place: int) -> RowLifetimes:
         """The rows that a table has now."""
         side = self._sides[place]
         rows = side.numbers.of(side.relation.keys())
         values = self._joining.values(place, side.relation.rows(), np.ones(len(rows), np.bool_))
-        return Touched(rows, np.full(len(rows), BEFORE), np.full(len(rows), NEVER), values)
+        return RowLifetimes(rows, np.full(len(rows), BEFORE), np.full(len(rows), NEVER), values)
 
-    def _touched(self, place: int, side: SideChanges) -> Touched:
+    def _touched(self, place: int, side: SideChanges) -> RowLifetimes:
         """The rows that come and go, with when: a moment is the time of its transaction."""
         insert, at = side.changes.insert, side.changes.at
         rows, first = np.unique(side.rows, return_index=True)
@@ -193,9 +194,9 @@ class Joins:
         comes[np.searchsorted(rows, side.rows[insert])] = at[insert]
         goes[np.searchsorted(rows, side.rows[~insert])] = at[~insert]
         columns = {name: column[first] for name, column in side.changes.columns.items()}
-        return Touched(rows, comes, goes, self._joining.values(place, columns, comes > BEFORE))
+        return RowLifetimes(rows, comes, goes, self._joining.values(place, columns, comes > BEFORE))
 
-    def _results(self, told: ToldRuns, whole: Both) -> pa.RecordBatch:
+    def _results(self, told: JoinDeltaRuns, whole: Both) -> pa.RecordBatch:
         """One row for each result row and moment, with its subscriptions; of a band join for each group of these."""
         moments, steps = _last_steps(*whole)
         columns: dict[str, NDArray[Any]] = {}
@@ -243,18 +244,18 @@ def _last_steps(*sides: SideChanges) -> tuple[Integers, Integers]:
     return at[order][last], steps[order][last]
 
 
-def in_runs(told: Told) -> ToldRuns:
+def in_runs(told: JoinDelta) -> JoinDeltaRuns:
     """What was told one by one, by moment, retracted first, then by the rows; the queries of each result row sorted."""
     if not len(told.sign):
-        return ToldRuns(told.query, *(np.zeros(0, np.int64) for _ in range(6)))
+        return JoinDeltaRuns(told.query, *(np.zeros(0, np.int64) for _ in range(6)))
     moments = np.unique(told.moment, return_inverse=True)[1]
     bounds, order = grouped(moments, told)
     chosen, queries = order[bounds[:-1]], told.query[order]
     sort_parts(queries, bounds)
-    return ToldRuns(queries, bounds[:-1], bounds[1:], *(column[chosen] for column in told[1:]))
+    return JoinDeltaRuns(queries, bounds[:-1], bounds[1:], *(column[chosen] for column in told[1:]))
 
 
-def grouped(moments: Integers, told: Told) -> tuple[Integers, Integers]:
+def grouped(moments: Integers, told: JoinDelta) -> tuple[Integers, Integers]:
     """An order of what is told: by moment, retracted first, then by the rows. (Where each result row's part of it
     begins, with the end of all; the order.)
     """

@@ -1,7 +1,7 @@
 """`MIN`, `MAX`, `COUNT`, `SUM`, `AVG` and `DISTINCT` over a range of a table's column: exact, said when they change.
 
-One notice speaks to all whose answer a change has changed (`specs/8-notifications.md`), so what is said does not grow
-with the subscriptions. They are known here for the active check alone: what reaches none of them is not said.
+One notice speaks to all whose answer a change has changed (`docs/design/notifications.md`), so what is said does not
+grow with the subscriptions. They are known here for the active check alone: what reaches none of them is not said.
 """
 
 from __future__ import annotations
@@ -14,21 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.notifications import Messages, RangeDistinct, RangeMax, RangeMin
-from tolerant.notifications import Subscriptions as RangeIndex
-from tolerant.notifications.packed import LIMIT
-from tolerant.relations import Changes, Relation, Subscriptions
+from tolerant.notifications import RangeSubscriptions as RangeIndex
+from tolerant.notifications.notice import LIMIT
+from tolerant.relations import Changes, Relation, SubscriptionTable
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.statements import RangeAggregateSelect
 from tolerant.sql.templates import parameter_types, range_ends
-from tolerant.transport.notices import (
-    Packed,
-    RowChanges,
-    extremes_batch,
-    notices_topic,
-    totals_batch,
-    values_batch,
-)
+from tolerant.transport.notices import Packed, RowChanges, extremes_batch, totals_batch, values_batch
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
+from tolerant.transport.topics import notices_topic
 
 Floats = NDArray[np.float64]
 Told = tuple[pa.RecordBatch | None, tuple[int, ...]]
@@ -49,7 +43,9 @@ class Notices:
         assert isinstance(query.select, RangeAggregateSelect)
         self.query, self._select = query, query.select
         self._types = parameter_types(query, table)
-        self.subscriptions = Subscriptions(self._types) if state is None else Subscriptions.load(self._types, state)
+        self.subscriptions = (
+            SubscriptionTable(self._types) if state is None else SubscriptionTable.load(self._types, state)
+        )
         self._index = RangeIndex()
         if state is None and not query.parameters:
             self.subscriptions.add_many(subscription_ids({}), {})
@@ -68,14 +64,14 @@ class Notices:
         return len(self.subscriptions)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The subscriptions, and what was counted. What is said depends on the subscriptions, the rows and the changes
-        alone, so that the indexes are made anew from those.
+        """The subscriptions and the counts. The notices depend on the subscriptions, the rows and the changes alone, so
+        a restore builds the indexes again from those.
         """
         return {**self.subscriptions.state(), "counts": self._counts.copy()}
 
     def figures(self) -> dict[str, int]:
         """How many changes concerned nobody's answer, whoever watches, how many did, and how many of these reached no
-        subscription (the core's classes, `specs/8-notifications.md` §2.3 and §2.8).
+        subscription (the core's classes, `docs/design/notifications.md` §2.3 and §2.8).
         """
         return dict(zip(_COUNTED, self._counts.tolist(), strict=True))
 

@@ -3,7 +3,7 @@ their select.
 
 To add one: a file here with a class that has the methods of `PairQuery` and a classmethod `over` of type `Maker`; a
 line in `MAKERS`; `available=True` and a `check` in its file of `tolerant.sql.kinds`; a line in
-`tolerant.client.hearing.HEARINGS` if clients can subscribe to it.
+`tolerant.client.listeners.LISTENERS` if clients can subscribe to it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.spark.kinds.joins import Joins
-from tolerant.spark.kinds.parts import ALONE, Part
+from tolerant.spark.kinds.shard_range import SINGLE_SHARD, Part
 from tolerant.spark.kinds.sides import SideChanges, Sides
 from tolerant.sql import CreateQuery
 from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, Select
@@ -75,7 +75,7 @@ def is_hosted(query: CreateQuery) -> bool:
 
 
 def pair_query(
-    query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None = None, part: Part = ALONE
+    query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None = None, part: Part = SINGLE_SHARD
 ) -> PairQuery:
     """The query, new or as `state` says; `is_hosted` must be true of it."""
     return MAKERS[type(query.select)](query, sides, state, part)

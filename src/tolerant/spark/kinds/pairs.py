@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from tolerant.relations import Changes, RowNumbers
 from tolerant.spark.hosting import Output
 from tolerant.spark.kinds.pair_queries import PairQuery, is_hosted, pair_query
-from tolerant.spark.kinds.parts import Part
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side, under
+from tolerant.spark.kinds.shard_range import Part
 from tolerant.spark.kinds.sides import SideChanges
-from tolerant.sql import CreateQuery, CreateTable, Pair
+from tolerant.sql import CreateQuery, CreateTable, JoinInput
 from tolerant.transport.deliveries import row_key
 
 
@@ -55,7 +55,7 @@ class NumberedSide(Side):
 class PairShard(RowsShard[PairQuery]):
     """`Hosted` by Spark; see the module."""
 
-    def __init__(self, pair: Pair, shard: int = 0) -> None:
+    def __init__(self, pair: JoinInput, shard: int = 0) -> None:
         one, other = (NumberedSide(table) for table in pair.tables)
         super().__init__(pair.name, (one, other), shard)
         self._both, self._part = (one, other), Part(shard, pair.shards, pair.ranges)
@@ -85,7 +85,7 @@ class PairShard(RowsShard[PairQuery]):
 
     def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
         one, other = (
-            SideChanges(changes, of, side.numbers.take(changes))
+            SideChanges(changes, of, side.numbers.apply(changes))
             for side, changes, of in zip(self._both, effects, steps, strict=True)
         )
         for query in self._queries.values():

@@ -1,12 +1,12 @@
-"""Aggregates over a polled stream, hosted: pulls and statements of the log in, answers, replies and status out.
+"""Hosts aggregates over a polled stream: reads pulls and statements from the log, writes answers, replies and status.
 
-The poller at the edge decides what to ask for; this shard runs the same core over the pulls that it wrote down, and so
-knows what the poller knows: values, and how far to trust them. Answers are value ∓ within, marked with the fidelity
-that they claim and the one delivered so far.
+The poller at the edge decides which items to pull; this shard runs the same core over the pulls that the poller logged,
+and so has the same state: values, and how far to trust them. Answers are value ∓ within, marked with the fidelity that
+they claim and the one delivered so far.
 
-Everything is a function of the log (`specs/0-pipeline.md` §3): pulls wait for the horizon and apply in the order of
-their `at`, a late one at once; statements take effect before time moves on. A clock row counts whoever wrote it, as for
-tables. Answers are said as of the ends of ticks and of the horizon, not of every single pull.
+Everything is a function of the log (`docs/design/pipeline.md` §3): pulls wait for the watermark and apply in the order
+of their `at`, a late one at once; statements take effect before time advances. A clock row counts whoever wrote it, as
+for tables. Answers are published as of the ends of ticks and of the watermark, not for every single pull.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from dataclasses import asdict
 
 from tolerant.kernels import snapshots
 from tolerant.polling import Poller
-from tolerant.polling.following import learn, reach
+from tolerant.polling.pull_replay import advance_to, replay_pull
 from tolerant.spark.clocks import Clock
 from tolerant.spark.hosting import Output, Replayed
 from tolerant.spark.intake import KINDS, DeadRow, capped, dead_payload, readable_row
-from tolerant.spark.kinds.networked_rows import read_rows, unusable
-from tolerant.spark.kinds.polled_saying import Saying, polled_status
-from tolerant.spark.kinds.skipping import letter, query_row, skip_statements, skipped_rows, why
-from tolerant.spark.kinds.statements import owner_of, said_letters, statement_rows, take_statements
+from tolerant.spark.kinds.network_rows import read_rows, unusable
+from tolerant.spark.kinds.polled_outputs import Saying, polled_status
+from tolerant.spark.kinds.quarantined_rows import letter, query_row, skip_statements, skipped_rows, why
+from tolerant.spark.kinds.statements import dead_letter_and_reply_outputs, owner_of, statement_rows, take_statements
 from tolerant.sql import Catalogue, Drop, decode, encode
 from tolerant.sql.membership import query_and_group
 from tolerant.sql.polled import PolledQueries, poller_options, remark
 from tolerant.sql.statements import AggregateSelect, CreateQuery, Statement
 from tolerant.streams import Limits, Stream
-from tolerant.transport.log import QUERIES, Entry
-from tolerant.transport.pulls import Pull, read_pulls, topic_of
+from tolerant.transport.log import Entry
+from tolerant.transport.pulls import Pull, read_pulls
 from tolerant.transport.quarantine import Quarantined, WaitingRow, is_marked, read_marked
 from tolerant.transport.rows import NO_TIME
+from tolerant.transport.topics import QUERIES, pulls_topic
 
 _TALLY = (*KINDS[:-1], "grants", "values", "unchanged", "failed", "late", "dead", "duplicates", "bytes")
 
@@ -48,26 +49,26 @@ class PolledShard(Replayed):
         self._saying = Saying()
         self._limits, self._clock = stream.options.limits, Clock(stream.options.boundary)
         self._altered = False
-        self._horizon: int | None = None
+        self._watermark: int | None = None
         self._arrived: list[Pull] = []  # since the last clock row
-        self._waiting: list[Pull] = []  # for their time
-        self._disturbed: frozenset[str] = frozenset()  # queries some item of which cannot be had
+        self._waiting: list[Pull] = []  # for the watermark
+        self._disturbed: frozenset[str] = frozenset()  # queries with an item that cannot be pulled
         self._first: dict[str, int] = {}  # the tick of each item's first pull
         self._reasons: dict[str, str] = {}  # why the last pull of an item failed
-        self._heard: dict[str, int] = {}  # when each poller was last heard
+        self._heard: dict[str, int] = {}  # the time of each poller's last row
         self._tally = dict.fromkeys(_TALLY, 0)
         self._reported = -1  # the period of the last status
         self._replies: list[dict[str, object]] = []
         self._dead: list[DeadRow] = []
 
     def take(self, batch: Sequence[Entry]) -> list[Output]:
-        """Entries of `updates.<stream>`, `pulls.<stream>` and `queries`, in the order of the log."""
+        """Applies entries of `updates.<stream>`, `pulls.<stream>` and `queries`, in log order; returns the outputs."""
         for entry in batch:
             if is_marked(entry.topic):
                 self._skip(read_marked(entry))
             elif entry.topic == QUERIES:
                 self._statements(entry.payload)
-            elif entry.topic == topic_of(self._stream.name):
+            elif entry.topic == pulls_topic(self._stream.name):
                 self._pulls(entry.payload)
             else:
                 self._rows(entry.payload)
@@ -75,13 +76,13 @@ class PolledShard(Replayed):
 
     @property
     def poller(self) -> Poller:
-        """The core, as of the horizon."""
+        """The core, as of the watermark."""
         return self._poller
 
     @property
-    def horizon(self) -> int | None:
-        """Everything up to this event time has been taken into account."""
-        return self._horizon
+    def watermark(self) -> int | None:
+        """Event time up to which all rows have been applied; None before the first."""
+        return self._watermark
 
     # -- rows ------------------------------------------------------------------------------------------------------
 
@@ -93,19 +94,19 @@ class PolledShard(Replayed):
             self._dead.append(dead_payload(error, payload))
             return
         good, strange = self._within_limits(good)
-        self._bury([*bad, *strange])
+        self._add_dead_letters([*bad, *strange])
         for pull in good:
-            if self._horizon is not None and pull.at <= self._horizon:
+            if self._watermark is not None and pull.at <= self._watermark:
                 self._tally["late"] += 1
                 self._arrange()
-                self._learn(pull)
+                self._replay_pull(pull)
             else:
                 self._arrived.append(pull)
-        if self._horizon is not None:
-            self._saying.settle(self._poller, self._horizon)
+        if self._watermark is not None:
+            self._saying.settle(self._poller, self._watermark)
 
     def _rows(self, payload: bytes) -> None:
-        """Time, and signs of life of the pollers: what their updates say, pulls say better."""
+        """Reads clock rows and signs of life of the pollers; ignores the values of updates, as pulls have them."""
         self._tally["bytes"] += len(payload)
         try:
             rows = read_rows(payload, self._limits)
@@ -131,21 +132,21 @@ class PolledShard(Replayed):
         self._heard[source] = max(self._heard.get(source, at), at)
 
     def _beyond(self, source: str) -> str:
-        """Why a poller is one too many; empty if it is not."""
+        """Why a poller exceeds the limit of sources; empty if it does not."""
         most = self._limits.sources
         full = source not in self._heard and len(self._heard) >= most
         return f"the stream has {most:,} sources, the most it may have" if full else ""
 
     def _within_limits(self, pulls: list[Pull]) -> tuple[list[Pull], list[tuple[Pull, str]]]:
-        """The pulls of pollers that there may be, and the others."""
+        """Splits pulls into those of pollers within the limit and the others with the reason."""
         judged = [(pull, self._beyond(pull.source)) for pull in pulls]
         return [pull for pull, reason in judged if not reason], [(pull, reason) for pull, reason in judged if reason]
 
-    def _bury(self, pulls: Sequence[tuple[Pull, str]]) -> None:
+    def _add_dead_letters(self, pulls: Sequence[tuple[Pull, str]]) -> None:
         self._dead += capped([_dead(pull, reason) for pull, reason in pulls], self._limits.dead_letters)
 
     def _skip(self, skipped: Quarantined) -> None:
-        """An entry in quarantine: of the items that its pulls are of nothing is claimed until the next pull."""
+        """Skips an entry in quarantine: the items of its pulls are unknown until their next pull."""
         self._dead.append(letter(skipped))
         if skip_statements(skipped, self._catalogue, self._statement):
             return
@@ -158,14 +159,13 @@ class PolledShard(Replayed):
         named = {row.key for row in skipped_rows(skipped)} | {pull.item for pull in gone}
         for item in self._poller.items:
             if skipped.rows is None or item in named:
-                self._poller.doubt(item)
+                self._poller.invalidate(item)
                 self._saying.touch((item,))
-        self._overdue = self._poller.overdue()
-        if self._horizon is not None:
-            self._saying.settle(self._poller, self._horizon)
+        if self._watermark is not None:
+            self._saying.settle(self._poller, self._watermark)
 
     def waiting_rows(self) -> list[WaitingRow]:
-        """The pulls that wait for their time, and the queries that wait to be arranged."""
+        """The pulls that wait for the watermark, and the queries that the poller does not have yet."""
         pulls = [_waiting_row(pull) for pull in (*self._arrived, *self._waiting)]
         return [*pulls, *map(query_row, self._new_queries())]
 
@@ -177,42 +177,44 @@ class PolledShard(Replayed):
     # -- time ------------------------------------------------------------------------------------------------------
 
     def _pass(self, clock: int) -> None:
-        """A clock row: everything up to a latency before it has arrived."""
+        """Advances to a clock row: all rows up to one latency allowance before it have arrived."""
         ahead = clock + self._stream.options.lease
         future = [pull for pull in self._arrived if pull.at > ahead]
-        self._bury([(p, f"at is {p.at - clock} µs ahead of the pipeline's clock, more than a lease") for p in future])
+        self._add_dead_letters(
+            [(p, f"at is {p.at - clock} µs ahead of the pipeline's clock, more than a lease") for p in future]
+        )
         self._waiting += [pull for pull in self._arrived if pull.at <= ahead]
         self._arrived = []
-        horizon = clock - self._stream.options.latency
-        if self._horizon is not None and horizon <= self._horizon:
+        watermark = clock - self._stream.options.latency
+        if self._watermark is not None and watermark <= self._watermark:
             return
-        self._horizon = horizon
+        self._watermark = watermark
         self._arrange()
-        due = sorted((p for p in self._waiting if p.at <= horizon), key=lambda p: (p.at, p.item, p.tick))
+        due = sorted((p for p in self._waiting if p.at <= watermark), key=lambda p: (p.at, p.item, p.tick))
         if due:
-            self._waiting = [pull for pull in self._waiting if pull.at > horizon]
+            self._waiting = [pull for pull in self._waiting if pull.at > watermark]
         for pull in due:
             self._reach(pull.at // self._tick)
-            self._learn(pull)
-        self._reach(horizon // self._tick)
-        self._saying.settle(self._poller, horizon)
+            self._replay_pull(pull)
+        self._reach(watermark // self._tick)
+        self._saying.settle(self._poller, watermark)
 
     def _reach(self, tick: int) -> None:
-        """Let the core come to a tick; what changed is said as of the ends of the ticks that it passes."""
+        """Advances the core to a tick; publishes changes as of the ends of the ticks that it passes."""
         self._saying.end(self._poller, tick, self._tick)
         size = self._poller.options.window
-        for before, now in reach(self._poller, tick):
-            if before is not None and -(-before // size) * size < now:  # a window is over: fidelity was reckoned anew
+        for before, now in advance_to(self._poller, tick):
+            if before is not None and -(-before // size) * size < now:  # a window has ended: fidelity was recomputed
                 self._saying.touch_all()
             disturbed = self._poller.disturbed()
             self._saying.touch_queries(disturbed | self._disturbed)
             self._disturbed = disturbed
             self._saying.settle(self._poller, now * self._tick)
 
-    def _learn(self, pull: Pull) -> None:
+    def _replay_pull(self, pull: Pull) -> None:
         self._hear(pull.source, pull.at)
         self._tally["values" if pull.kind == "value" else pull.kind] += 1
-        if not learn(self._poller, pull):
+        if not replay_pull(self._poller, pull):
             return
         if pull.kind == "failed":
             self._reasons[pull.item] = pull.reason
@@ -236,43 +238,43 @@ class PolledShard(Replayed):
             self._altered = True
             if isinstance(statement, CreateQuery) and isinstance(statement.select, AggregateSelect):
                 message += remark(statement.select, self._stream)
-        reply = {"request": request, "key": statement.about, "at": self._horizon or 0}
+        reply = {"request": request, "key": statement.about, "at": self._watermark or 0}
         self._replies.append(reply | {"accepted": outcome.accepted, "message": message})
 
     def _arrange(self) -> None:
-        """Have the queries that the statements so far leave standing."""
+        """Sets the poller's queries to those of the catalogue."""
         if not self._altered:
             return
         self._altered = False
         queries = self._queries.of(self._catalogue)
-        self._poller.rearrange(queries)
+        self._poller.set_queries(queries)
         items = self._poller.items
         self._first = {item: self._first[item] for item in items if item in self._first}
         self._reasons = {item: self._reasons[item] for item in items if item in self._reasons}
-        self._saying.arrange(queries, _withheld(self._catalogue), self._horizon or 0)
+        self._saying.arrange(queries, _withheld(self._catalogue), self._watermark or 0)
 
-    # -- saying ----------------------------------------------------------------------------------------------------
+    # -- outputs ---------------------------------------------------------------------------------------------------
 
     def _say(self) -> list[Output]:
         outputs = self._saying.take()
         name = self._stream.name
         self._tally["dead"] += sum(row.count for row in self._dead)
-        outputs += said_letters(name, self._dead, self._replies)
+        outputs += dead_letter_and_reply_outputs(name, self._dead, self._replies)
         self._dead, self._replies = [], []
-        period = (self._horizon or 0) // self._stream.options.boundary
-        if self._horizon is not None and period > self._reported:
+        period = (self._watermark or 0) // self._stream.options.boundary
+        if self._watermark is not None and period > self._reported:
             self._reported = period
             outputs.append(self._status())
         return outputs
 
     def _status(self) -> Output:
-        summary = {"shard": self._shard, "horizon": self._horizon, **self._tally, "sources": self._sources()}
+        summary = {"shard": self._shard, "watermark": self._watermark, **self._tally, "sources": self._sources()}
         return polled_status(
             self._stream, self._catalogue, self._poller, self._saying, summary, self._first, self._reasons
         )
 
     def _sources(self) -> dict[str, dict[str, object]]:
-        late = (self._horizon or 0) - self._stream.options.lease
+        late = (self._watermark or 0) - self._stream.options.lease
         return {
             name: {"heard": heard, "epoch": 0, "items": 0, "stale": heard < late, "skew": 0}
             for name, heard in self._heard.items()
@@ -281,25 +283,25 @@ class PolledShard(Replayed):
     # -- state -----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """All of the state as bytes; nothing is left unsaid between batches."""
+        """The state as bytes. Between batches no outputs are pending, so it contains none."""
         arrays, poller = self._poller.state()
         values = [
             poller,
             [encode(statement) for statement in self._catalogue.statements()],
             self._saying.state(),
-            [self._altered, self._horizon, self._reported, self._tally, self._clock.state()],
+            [self._altered, self._watermark, self._reported, self._tally, self._clock.state()],
             [[asdict(pull) for pull in pulls] for pulls in (self._arrived, self._waiting)],
             [sorted(self._disturbed), self._first, self._reasons, self._heard],
         ]
         return snapshots.pack(arrays, values)
 
     def load(self, snapshot: bytes) -> None:
-        """Become what `snapshot` said, bit for bit."""
+        """Restores what `snapshot` returned, bit for bit."""
         arrays, values = snapshots.unpack(snapshot)
         poller, statements, saying, plain, pulls, known = values
         self._poller.load(arrays, poller)
         self._catalogue = Catalogue(decode(statement) for statement in statements)
-        self._altered, self._horizon, self._reported, self._tally, clock = plain
+        self._altered, self._watermark, self._reported, self._tally, clock = plain
         self._clock = Clock.load(clock)
         self._arrived, self._waiting = ([Pull(**pull) for pull in each] for each in pulls)
         disturbed, self._first, self._reasons, self._heard = known
@@ -308,7 +310,7 @@ class PolledShard(Replayed):
 
 
 def _withheld(catalogue: Catalogue) -> frozenset[str]:
-    """The queries that say nothing while they cannot keep their promise."""
+    """The queries that withhold their answers while these are not settled."""
     selects = {name: query.select for name, query in catalogue.queries.items()}
     return frozenset(
         name for name, s in selects.items() if isinstance(s, AggregateSelect) and s.otherwise == "withhold"

@@ -1,5 +1,5 @@
 """The range queries over one table: their subscriptions, the channels these share, and what a batch of changes is on
-each (`specs/4-merging.md` §6).
+each (`docs/design/merging.md` §6).
 
 Who subscribes has a channel of their own at once. At boundaries subscriptions are grouped (`Regrouping`), and the next
 version of the channel table says who takes which channel from then on; in between a channel loses members but gains
@@ -16,18 +16,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.relations import Changes, RangeSelection, Relation, Subscriptions
+from tolerant.relations import Changes, RangeSelection, Relation, SubscriptionTable
 from tolerant.relations.order import INTEGERS, unordered
-from tolerant.relations.ranges import exact_ends, exact_places
+from tolerant.relations.range_selection import exact_ends, exact_places
+from tolerant.spark.kinds.channel_explanation import Carried, explanation
+from tolerant.spark.kinds.channel_groups import LARGEST, Regrouping, renumbered
 from tolerant.spark.kinds.channel_table import ChannelTable
-from tolerant.spark.kinds.explaining import Carried, explanation
-from tolerant.spark.kinds.regrouping import LARGEST, Regrouping, renumbered
 from tolerant.sql import CreateQuery, CreateTable
 from tolerant.sql.statements import RangeSelect
 from tolerant.sql.templates import column_ranges, parameter_types
 from tolerant.streams import StreamOptions
-from tolerant.transport.channels import ChannelChange, answers_topic, channel_rows, channels_topic, table_batch
+from tolerant.transport.channels import ChannelChange, channel_rows, table_batch
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
+from tolerant.transport.topics import answers_topic, channels_topic
 
 Integers = NDArray[np.int64]
 Said = list[tuple[str, pa.RecordBatch]]
@@ -51,13 +52,13 @@ class Selection:
         self._unsaid: list[ChannelChange] = []
         held = {**self._types, _GROUP: "BIGINT"}
         if state is None:
-            self.subscriptions = Subscriptions(held)
+            self.subscriptions = SubscriptionTable(held)
             self._shared = ChannelTable.empty(len(self._ranges))
             self._version, self._free, self._counts = 0, 0, np.zeros(len(_COUNTED), np.int64)
             if not query.parameters:
                 self._join(subscription_ids({}), {})
             return
-        self.subscriptions = Subscriptions.load(held, _under("subscriptions.", state))
+        self.subscriptions = SubscriptionTable.load(held, _under("subscriptions.", state))
         self._shared = ChannelTable.load(_under("shared.", state))
         self._plan.load(_under("plan.", state))
         self._version, self._free = state["numbers"].tolist()
@@ -99,7 +100,7 @@ class Selection:
         return explanation(self._sharing, size, rectangles, columns[_GROUP], carried, names)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Subscriptions with their channels, the table and the plan; the indexes are made anew from them."""
+        """Subscriptions with their channels, the table and the plan; a restore builds the indexes again from them."""
         held = [
             ("subscriptions", self.subscriptions.state()),
             ("shared", self._shared.state()),

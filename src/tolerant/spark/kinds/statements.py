@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from tolerant.spark.hosting import Output
 from tolerant.spark.intake import DeadRow, dead_batch
-from tolerant.sql import AlterQuery, Catalogue, CreateQuery, Drop, Statement, Subscribe, Unsubscribe, decode, home_of
+from tolerant.sql import AlterQuery, Catalogue, CreateQuery, Drop, PipelineId, Statement, Subscribe, Unsubscribe, decode
 from tolerant.transport.rows import REPLIES, pack
 from tolerant.transport.statements import read_statement_rows
+from tolerant.transport.topics import REPLIES_TOPIC, dead_letters_topic
 
 _REPORTED = 100
 """Rows without a statement that are dead letters of their own, per entry."""
@@ -42,11 +43,13 @@ def take_statements(
             take(request, statement)
 
 
-def said_letters(home: str, dead: Sequence[DeadRow], replies: Sequence[dict[str, object]]) -> list[Output]:
+def dead_letter_and_reply_outputs(
+    home: str, dead: Sequence[DeadRow], replies: Sequence[dict[str, object]]
+) -> list[Output]:
     """The dead letters of a stream, table or pair, and replies to statements; nothing where there are none."""
-    outputs = [Output(f"dead.{home}", pack(dead_batch(dead)))] if dead else []
+    outputs = [Output(dead_letters_topic(home), pack(dead_batch(dead)))] if dead else []
     if replies:
-        outputs.append(Output("replies", pack(pa.RecordBatch.from_pylist(list(replies), REPLIES))))
+        outputs.append(Output(REPLIES_TOPIC, pack(pa.RecordBatch.from_pylist(list(replies), REPLIES))))
     return outputs
 
 
@@ -58,11 +61,11 @@ def owner_of(statement: Statement, catalogue: Catalogue) -> str | None:
     """
     match statement:
         case CreateQuery(select=select):
-            return home_of(select)
+            return str(PipelineId.of(select))
         case AlterQuery(name=name) | Drop(what="query", name=name) | Subscribe(name=name) | Unsubscribe(name=name):
             query = catalogue.queries.get(name)
             if query is not None:
-                return home_of(query.select)
-            homes = [home_of(query.select) for query in catalogue.queries.values()]
+                return str(PipelineId.of(query.select))
+            homes = [str(PipelineId.of(query.select)) for query in catalogue.queries.values()]
             return min(catalogue.streams or homes or catalogue.tables, default=None)
     return None

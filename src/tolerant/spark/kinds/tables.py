@@ -55,20 +55,20 @@ class TableShard(RowsShard[TableQuery]):
                     self._announce(query.boundary(boundary, self._steps))
 
     def _by_boundary(self, due: Changes, before: int | None) -> Iterator[tuple[Changes, int | None]]:
-        """Changes in order in parts, each with the boundary that follows it, if the horizon has reached that.
+        """Changes in order in parts, each with the boundary that follows it, if the watermark has reached that.
 
         Of boundaries that follow one another without changes the first alone is given.
         """
-        horizon, ends = self.horizon or 0, -(-due.at // _BOUNDARY)
+        watermark, ends = self.watermark or 0, -(-due.at // _BOUNDARY)
         first = None if before is None else before // _BOUNDARY + 1
-        if first is not None and first * _BOUNDARY <= horizon and (not len(due) or ends[0] > first):
+        if first is not None and first * _BOUNDARY <= watermark and (not len(due) or ends[0] > first):
             yield due.take(np.zeros(0, np.int64)), first * _BOUNDARY
         for number in np.unique(ends).tolist():
-            yield due.take(ends == number), number * _BOUNDARY if number * _BOUNDARY <= horizon else None
+            yield due.take(ends == number), number * _BOUNDARY if number * _BOUNDARY <= watermark else None
 
     def _taken(self, query: TableQuery) -> None:
         if isinstance(query, Announcing):
-            self._announce(query.announce((self.horizon or 0) + 1, self._steps))
+            self._announce(query.announce((self.watermark or 0) + 1, self._steps))
 
     def _announce(self, said: Sequence[tuple[str, pa.RecordBatch]]) -> None:
         self._outputs += [Output(topic, pack(batch)) for topic, batch in said]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tolerant.relations import Changes
-from tolerant.sql.viewing import WEIGHT
+from tolerant.sql.view_select import WEIGHT
 from tolerant.streams import Column
 from tolerant.transport.changes import ARROW
 
@@ -32,8 +32,8 @@ MOST_FILES = 12
 class Slice:
     """The changes of a table after version `low` up to `high`, in these files; `columns` has those that are wanted.
 
-    `whole`: the files have nothing else. Then nothing need be compared with the versions, which are others each time:
-    Spark would compile the same program anew for every push.
+    `whole`: the files have no other changes, so a read need not compare versions. Versions differ at every push, and
+    Spark would compile the same program again for each.
     """
 
     files: tuple[Path, ...]
@@ -75,6 +75,13 @@ def netted(rows: pa.Table) -> pa.Table:
     summed = rows.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
     summed = summed.rename_columns([*names, WEIGHT]) if summed.column_names[-1] != WEIGHT else summed
     return summed.filter(pc.not_equal(summed.column(WEIGHT), 0))
+
+
+def blank_row(schema: pa.Schema) -> pa.Table:
+    """A row that stands for those of a table that has none, when a push is practised."""
+    blank = {pa.string(): "", pa.bool_(): False}
+    values: dict[str, list[object]] = {field.name: [blank.get(field.type, 0)] for field in schema}
+    return pa.table(values | {WEIGHT: [1]}, schema=schema)
 
 
 class DeltaLog:

@@ -22,7 +22,7 @@ from tolerant.spark.views.deltas import VERSION, Slice
 from tolerant.spark.views.maintained import Sources
 from tolerant.sql import CreateTable
 from tolerant.sql.names import backticked
-from tolerant.sql.viewing import WEIGHT
+from tolerant.sql.view_select import WEIGHT
 from tolerant.streams import Column
 
 _SETTINGS = {
@@ -104,14 +104,14 @@ class SparkEngine:
             raise ValueError(f"Spark cannot run it: {reason(error)}") from error
 
     def rest(self) -> None:
-        """Nobody waits: collect garbage, if Java would soon have to in the middle of a push."""
+        """Collects garbage while no request waits, if Java would otherwise soon do so during a push."""
         java = self.spark._jvm.java.lang
         runtime = java.Runtime.getRuntime()
         if runtime.totalMemory() - runtime.freeMemory() > _FULL * runtime.maxMemory():
             java.System.gc()
 
     def _known(self, source: Slice) -> DataFrame:
-        """A slice as Spark knows it: files never change, and to look at them anew takes as long as a small join."""
+        """Returns the frame of a slice, cached: files never change, and listing them takes as long as a small join."""
         frame = self._frames.pop(source, None)
         if frame is None:
             frame = self._sliced(source)

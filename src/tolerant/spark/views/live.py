@@ -14,18 +14,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.kernels import snapshots
-from tolerant.spark.views.deltas import VERSION, DeltaLog
+from tolerant.spark.views.deltas import VERSION, DeltaLog, blank_row
 from tolerant.spark.views.maintained import Maintained, Pushed
 from tolerant.spark.views.shard import Applied
 from tolerant.spark.views.watch import Fired, Watch
 from tolerant.sql.statements import Trigger
-from tolerant.sql.viewing import WEIGHT
+from tolerant.sql.view_select import WEIGHT
 from tolerant.streams import SECOND
 from tolerant.transport.views import NOTICE
 from tolerant.views import Measured, Scheduler
 from tolerant.views.capacity import MARGIN, Promise, needed
-from tolerant.views.curves import Cost
-from tolerant.views.groups import Group, Key
+from tolerant.views.cost_curves import Cost
+from tolerant.views.view_groups import Key, ViewGroup
 
 SIZES = (1, 100, 1000)
 """Rows whose push is timed when a view is made."""
@@ -116,8 +116,8 @@ class LiveView:
         self._keep_by(costs, spread)
 
     def practise(self, logs: Mapping[str, DeltaLog]) -> Iterator[None]:
-        """Push a row of each table for practice, piece by piece, until that gets no faster: a Spark that has just
-        started is slow. What working groups out anew takes is timed with it.
+        """Pushes a row of each table for practice, piece by piece, until that gets no faster: Spark is slow just after
+        its start. Also times the recomputation of groups.
         """
         samples = {table: _sample(self._held(table, logs[table]), 1) for table in self.tables}
         best = math.inf
@@ -174,7 +174,7 @@ class LiveView:
         if least <= self.within:
             return
         parts = [f"{table} {seconds:.2f} s" for table, seconds in zip(self.tables, self._floors(), strict=True)]
-        parts += [f"groups worked out anew {self._recompute:.2f} s"] if self._recompute else []
+        parts += [f"groups computed again {self._recompute:.2f} s"] if self._recompute else []
         rest = {name: promise for name, promise in promises.items() if name != self.name}
         others = [f"{name} {promise.floor:.2f} of {promise.within:g} s" for name, promise in rest.items()]
         longest = max(promise.floor for promise in promises.values())
@@ -212,10 +212,10 @@ class LiveView:
             ticks = np.maximum(applied.changes.at // self.tick, self.ticked)
             self._arrived += [(int(t), place, int(s)) for t, s in zip(ticks, applied.steps, strict=True)]
 
-    def pass_time(self, horizon: int, elapsed: float) -> None:
-        """Let the ticks up to the horizon pass, and queue the tables that are to be pushed by then."""
+    def pass_time(self, watermark: int, elapsed: float) -> None:
+        """Let the ticks up to the watermark pass, and queue the tables that are to be pushed by then."""
         assert self.scheduler is not None
-        now = horizon // self.tick
+        now = watermark // self.tick
         counts: dict[int, list[int]] = {}
         newest: dict[int, dict[str, int]] = {}
         waiting = []
@@ -289,11 +289,11 @@ class LiveView:
             held = {table: logs[table].read(0, step, tuple(self.watch.columns(table))) for table in self.tables}
             self.fired += [Due(fired, now) for fired in self.watch.begin(held, at, step)]
 
-    def look(self, applied: Sequence[Applied], horizon: int, now: int) -> None:
+    def look(self, applied: Sequence[Applied], watermark: int, now: int) -> None:
         """Changes have come and time has gone on: is there anything to tell? `now`: by the wall clock."""
         if self.watch is not None:
             own = [one for one in applied if one.table in self._versions]
-            self.fired += [Due(fired, now) for fired in self.watch.take(own) + self.watch.passed(horizon)]
+            self.fired += [Due(fired, now) for fired in self.watch.take(own) + self.watch.passed(watermark)]
 
     def due_by(self, fired: Fired) -> dict[str, int]:
         """The condition is told: every table up to the version that it had then."""
@@ -378,7 +378,7 @@ class LiveView:
     # -- state -----------------------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        """What must be known to go on, besides the groups; for JSON."""
+        """The state needed to continue, except the groups, as JSON values."""
         assert self.scheduler is not None
         arrays, values = self.scheduler.state()
         return {
@@ -392,18 +392,32 @@ class LiveView:
         }
 
     def resume(self, record: Mapping[str, Any], logs: Mapping[str, DeltaLog]) -> None:
-        """Go on from a record: what is pending is counted anew, from the delta logs."""
-        self.view.absorbed, self.figures = dict(record["absorbed"]), {**_FIGURES, **record["figures"]}
+        """Continues from a record; counts the pending changes again from the delta logs.
+
+        Raises:
+            ValueError, TypeError, LookupError: the record is not one of such a view. The view must not be used after.
+        """
+        absorbed = {table: int(record["absorbed"][table]) for table in self.tables}
+        if not all(0 <= absorbed[table] <= logs[table].last for table in self.tables):
+            raise ValueError("versions must be those of its tables")
+        figures = {**_FIGURES, **record["figures"]}
+        if not all(math.isfinite(value) for name, value in figures.items() if name != "last"):
+            raise ValueError("figures must be numbers")
+        self.view.absorbed, self.figures = absorbed, figures
         arrays, values = snapshots.unpack(base64.b64decode(record["scheduler"]))
         knots = [(arrays[f"sizes.{place}"], arrays[f"seconds.{place}"]) for place in range(len(self.tables))]
         self._keep_by([Measured(*one) for one in knots])
         assert self.scheduler is not None
-        self.scheduler.load(arrays, values)
+        for name, array in self.scheduler.state()[0].items():
+            if (arrays[name].dtype, arrays[name].shape) != (array.dtype, array.shape) or np.isnan(arrays[name]).any():
+                raise ValueError(f"{name} of its scheduler must be {array.dtype}{list(array.shape)}")
+        ticks, turn, spent = values
+        self.scheduler.load(arrays, [max(0, int(ticks)), max(0, int(turn)), float(spent)])
         self.allow(self.within)
         if self.watch is not None and record.get("watch"):
             self.watch.resume(record["watch"])
-        self.fired = [Due(Fired(at, step), heard) for at, step, heard in record["fired"]]
-        self._recompute, self._overhead = record["beside"]
+        self.fired = [Due(Fired(int(at), int(step)), int(heard)) for at, step, heard in record["fired"]]
+        self._recompute, self._overhead = map(float, record["beside"])
         for place, table in enumerate(self.tables):
             self._versions[table] = logs[table].last
             log = logs[table]
@@ -422,22 +436,14 @@ def _affordable(cost: Cost, rows: int, seconds: float) -> int:
     return bisect_right(range(1, rows + 1), seconds, key=lambda size: float(cost(size)))
 
 
-def group_body(group: Group) -> list[Any]:
+def group_body(group: ViewGroup) -> list[Any]:
     """A group for JSON."""
     return [group.rows, group.counts, group.sums, group.extremes]
 
 
-def read_group(body: list[Any]) -> Group:
-    """What `group_body` made the list from."""
-    return Group(*body)
-
-
 def _sample(held: pa.Table, size: int) -> pa.Table:
     """Rows to practise with: of the table, again and again if it has fewer; one of its own making if it has none."""
-    if not len(held):
-        blank = {pa.string(): "", pa.bool_(): False}
-        row = {field.name: [blank.get(field.type, 0)] for field in held.schema}
-        held = pa.table(row, schema=held.schema)
+    held = held if len(held) else blank_row(held.schema)
     held = held.take(pa.array(np.arange(size) % len(held)))
     place = held.column_names.index(WEIGHT)
     return held.set_column(place, held.schema.field(place), pa.array(np.ones(size, np.int64)))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from tolerant.spark.views.clock import Clock, SystemClock
-from tolerant.spark.views.deltas import DeltaLog, Slice, netted
-from tolerant.sql.viewing import ViewPlan, delta_sql, full_sql, source_names
-from tolerant.views.groups import Groups, Key
+from tolerant.spark.views.deltas import VERSION, DeltaLog, Slice, blank_row, netted, signed_schema
+from tolerant.sql.view_select import ViewPlan, delta_sql, full_sql, source_names
+from tolerant.views.view_groups import Key, ViewGroups
 
 Sources = Mapping[str, pa.Table | Slice]
+
+_UNSEEN = itertools.count(1)  # by which slices of rehearsals differ, of all views: an engine may know those of another
 
 
 class Engine(Protocol):
@@ -32,9 +35,9 @@ class Pushed:
     rows: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     recomputed: int = 0
-    """Groups that had to be worked out anew, for an extreme went."""
+    """Groups that had to be recomputed because an extreme was deleted."""
     recomputing: float = 0.0
-    """Seconds that this took, which are in none of `seconds`."""
+    """Seconds that the recomputation took, not included in `seconds`."""
     cancelled: list[str] = field(default_factory=list)
     """Tables whose changes cancelled each other out: there was nothing to join, and the time says nothing."""
 
@@ -51,18 +54,18 @@ class Maintained:
     ) -> None:
         self.plan, self._logs, self._engine, self._clock = plan, logs, engine, clock or SystemClock()
         self.absorbed = dict.fromkeys(plan.tables, 0)
-        self.groups = Groups(
+        self.groups = ViewGroups(
             len(plan.keys), len(plan.arguments), plan.summed, plan.extremes, everything=plan.everything
         )
 
     def compute(self, versions: Mapping[str, int]) -> Pushed:
         """Work everything out from the tables at these versions."""
         begun = self._clock.elapsed()
-        before = list(self.groups.held)
+        before = list(self.groups.by_key)
         self.absorbed = {table: versions[table] for table in self.plan.tables}
         self.groups.clear()
         self.groups.replace((), self._full({}, False))
-        touched = list(dict.fromkeys([*before, *self.groups.held]))
+        touched = list(dict.fromkeys([*before, *self.groups.by_key]))
         return Pushed(touched, seconds={self.plan.tables[0]: self._clock.elapsed() - begun})
 
     def push(self, versions: Mapping[str, int]) -> Pushed:
@@ -91,19 +94,34 @@ class Maintained:
 
     def rehearse(self, table: str, rows: pa.Table) -> float:
         """How long it takes to push signed rows of a table, seconds; nothing comes of it."""
+        sources = self._rehearsed(self._sources(table, rows, self.absorbed[table]))
         begun = self._clock.elapsed()
-        self._engine.run(delta_sql(self.plan, table), self._sources(table, rows, self.absorbed[table]))
+        self._engine.run(delta_sql(self.plan, table), sources)
         return self._clock.elapsed() - begun
 
     def rehearse_recompute(self, groups: int) -> float:
-        """How long it takes to work so many groups out anew, seconds; nothing comes of it."""
+        """Times the recomputation of `groups` groups, seconds; discards the result."""
+        keys = list(self.groups.by_key)[:groups]
+        sources = self._rehearsed(self._full_sources(self._keyed(keys), bool(keys)))
         begun = self._clock.elapsed()
-        keys = list(self.groups.held)[:groups]
-        self._full(self._keyed(keys), bool(keys))
+        self._engine.run(full_sql(self.plan, bool(keys)), sources)
         return self._clock.elapsed() - begun
 
+    def _rehearsed(self, sources: Sources) -> dict[str, pa.Table | Slice]:
+        """Sources that take as long as those of a push will: slices that the engine has not seen before, and a row of a
+        table that has none, for an engine leaves out what is joined with nothing.
+        """
+        return {name: self._unseen(source) for name, source in sources.items()}
+
+    def _unseen(self, source: pa.Table | Slice) -> pa.Table | Slice:
+        if not isinstance(source, Slice):
+            return source
+        if not source.files:
+            return blank_row(signed_schema(source.columns)).drop_columns([VERSION])
+        return replace(source, high=source.high + next(_UNSEEN)) if source.whole else source
+
     def recompute(self, keys: Sequence[Key]) -> None:
-        """Work these groups out anew from what has been absorbed."""
+        """Recomputes these groups from the absorbed changes."""
         self.groups.replace(keys, self._full(self._keyed(keys), True))
 
     def _keyed(self, keys: Sequence[Key]) -> dict[str, list[Any]]:
@@ -112,14 +130,14 @@ class Maintained:
 
     def result(self, key: Key) -> list[list[Any]]:
         """The rows of the view that a group makes: none where it is not there."""
-        if key not in self.groups.held:
+        if key not in self.groups.by_key:
             return []
         row = [self.groups.value(key, part.kind, part.index) for part in self.plan.outputs]
-        return [row] * (1 if self.plan.grouped else self.groups.held[key].rows)
+        return [row] * (1 if self.plan.grouped else self.groups.by_key[key].rows)
 
     def rows(self) -> list[list[Any]]:
         """All rows of the view, in no order."""
-        return [row for key in self.groups.held for row in self.result(key)]
+        return [row for key in self.groups.by_key for row in self.result(key)]
 
     def _delta(self, table: str, low: int, high: int) -> tuple[int, pa.Table | None]:
         changes = self._logs[table].read(low, high, self.plan.columns[table])
@@ -138,10 +156,14 @@ class Maintained:
         return self._logs[table].slice(0, version, self.plan.columns[table])
 
     def _full(self, stale: Mapping[str, list[Any]], only: bool) -> Mapping[str, Sequence[Any]]:
+        rows = self._engine.run(full_sql(self.plan, only), self._full_sources(stale, only))
+        found: dict[str, list[Any]] = rows.to_pydict()
+        return found
+
+    def _full_sources(self, stale: Mapping[str, list[Any]], only: bool) -> dict[str, pa.Table | Slice]:
         sources: dict[str, pa.Table | Slice] = {
             f"h{index}": self._held(table, self.absorbed[table]) for index, table in enumerate(self.plan.tables)
         }
         if only and stale:
             sources["stale"] = pa.table(dict(stale))
-        found: dict[str, list[Any]] = self._engine.run(full_sql(self.plan, only), sources).to_pydict()
-        return found
+        return sources

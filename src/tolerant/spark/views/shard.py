@@ -16,11 +16,12 @@ from tolerant.spark.hosting import Output
 from tolerant.spark.intake import dead_payload
 from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side
 from tolerant.sql import CreateQuery, Drop, Statement
-from tolerant.sql.homes import Views
+from tolerant.sql.pipeline_ids import Views
 from tolerant.sql.statements import ViewSelect
 from tolerant.transport.log import Entry
 from tolerant.transport.rows import unpack
-from tolerant.transport.views import REQUESTS, requests_topic
+from tolerant.transport.topics import refreshes_topic
+from tolerant.transport.views import REQUESTS
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class Request:
 class Applied:
     """Changes that a table has just taken; `steps` are their versions.
 
-    `through`: the newest version after them and those that the other tables took with them. `seen`: the horizon before
-    them, microseconds.
+    `through`: the newest version after them and those that the other tables took with them. `seen`: the watermark
+    before them, microseconds.
     """
 
     table: str
@@ -49,7 +50,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Ordered:
-    """A statement, where it stands: behind this version, at this horizon."""
+    """A statement, where it stands: behind this version, at this watermark."""
 
     statement: Statement
     step: int
@@ -88,12 +89,12 @@ class ViewShard(RowsShard[Standing]):
 
     def __init__(self, views: Views) -> None:
         super().__init__(views.name, [Side(table) for table in views.tables])
-        self._topic = requests_topic(views.name)
+        self._topic = refreshes_topic(views.name)
         self.applied: list[Applied] = []
         self.statements: list[Ordered] = []
         self.replies: list[dict[str, object]] = []
         self.requests: list[Request] = []
-        self._before: int | None = None  # the horizon before the one that is being reached
+        self._before: int | None = None  # the watermark before the one that is being reached
 
     @property
     def steps(self) -> int:
@@ -134,13 +135,13 @@ class ViewShard(RowsShard[Standing]):
                 self.applied.append(self._applied(side, changes, of))
 
     def _applied(self, side: Side, changes: Changes, steps: Integers) -> Applied:
-        seen = (self.horizon or 0) if self._before is None else self._before
+        seen = (self.watermark or 0) if self._before is None else self._before
         return Applied(side.table.name, changes, steps, self._steps, seen)
 
     def _carry_out(self, statement: Statement) -> None:
         super()._carry_out(statement)
         if isinstance(statement, CreateQuery | Drop):
-            self.statements.append(Ordered(statement, self._steps, self.horizon or 0))
+            self.statements.append(Ordered(statement, self._steps, self.watermark or 0))
 
     def _forget(self, side: Side) -> None:
         super()._forget(side)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tolerant.spark.views.shard import Applied
 from tolerant.sql.predicates import columns, matches
 from tolerant.sql.statements import Tally, Trigger
-from tolerant.sql.viewing import WEIGHT
+from tolerant.sql.view_select import WEIGHT
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class Watch:
             fired += self._look()
         return fired
 
-    def passed(self, horizon: int) -> list[Fired]:
-        """Time goes on: what had to wait may be told now."""
-        self._now = max(self._now, horizon)
-        if self._last is None or not self._armed or self._last + self._apart > horizon or not self.holds:
+    def passed(self, watermark: int) -> list[Fired]:
+        """Advances to the watermark; returns the firing that had to wait until now, if any."""
+        self._now = max(self._now, watermark)
+        if self._last is None or not self._armed or self._last + self._apart > watermark or not self.holds:
             return []
         return [self._tell(self._last + self._apart)]
 
@@ -97,8 +97,17 @@ class Watch:
         return [self._counts, self._sums, self._armed, self._last, self._now, self._step]
 
     def resume(self, record: Sequence[Any]) -> None:
-        """Become what `record` said."""
-        self._counts, self._sums, self._armed, self._last, self._now, self._step = record
+        """Become what `record` said.
+
+        Raises:
+            ValueError, TypeError: it is no record of such a condition.
+        """
+        counts, sums, armed, last, now, step = record
+        if not len(counts) == len(sums) == len(self._trigger.tallies):
+            raise ValueError(f"a condition of {len(self._trigger.tallies)} tallies has as many counts and sums")
+        self._counts, self._armed = [int(count) for count in counts], bool(armed)
+        self._sums = [value + 0 for value in sums]
+        self._last, self._now, self._step = None if last is None else int(last), int(now), int(step)
 
     def _look(self) -> list[Fired]:
         if not self.holds:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from tolerant.sql.errors import StatementError
 from tolerant.sql.kinds import bounded
 from tolerant.sql.kinds.kind import Kind
-from tolerant.sql.naming import named_keys
+from tolerant.sql.named_items import named_keys
 from tolerant.sql.statements import AggregateSelect, CreateQuery, Select
 from tolerant.streams import Stream
 

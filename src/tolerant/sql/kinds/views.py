@@ -27,7 +27,7 @@ def _covers(select: Select, catalogue: Catalogue) -> bool:
 
 def _check(query: CreateQuery, catalogue: Catalogue) -> None:
     from tolerant.sql.triggers import check_trigger  # sqlglot: not before there is a view
-    from tolerant.sql.viewing import plan_of
+    from tolerant.sql.view_select import plan_of
 
     select = query.select
     assert isinstance(select, ViewSelect)

@@ -1,0 +1,1 @@
+"""Figures of [DISS] chapter 5, notifications of range-min subscriptions."""

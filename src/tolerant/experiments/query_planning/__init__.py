@@ -1,0 +1,1 @@
+"""Figures of [GR07], planning of continuous aggregation queries over aggregators."""

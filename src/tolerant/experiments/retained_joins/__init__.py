@@ -1,0 +1,1 @@
+"""Figures of [DISS] chapter 3, joins and caches with limited memory."""

@@ -1,0 +1,7 @@
+"""[DISS], Figure 3.12: results on FLOOR by memory."""
+
+from __future__ import annotations
+
+from tolerant.experiments.workloads.results_by_memory import by_memory
+
+EXPERIMENT = by_memory("[DISS], Figure 3.12", "FLOOR")

@@ -1,0 +1,1 @@
+"""Figures of [CBGM], merging of range subscriptions into channels."""

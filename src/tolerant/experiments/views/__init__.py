@@ -1,0 +1,1 @@
+"""Figures of [DISS] chapter 2, scheduling the refreshes of materialized views."""

@@ -1,0 +1,1 @@
+"""What experiments use and no pipeline does: plans run over a recorded trace, and cosines from sketches."""

@@ -1,0 +1,1 @@
+"""What is learned about one item from its pulls: its chain of changes, predictors, correlations."""

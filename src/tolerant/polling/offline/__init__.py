@@ -1,0 +1,1 @@
+"""What experiments use and no live poller does: simulation over a recorded trace, and the optima to compare with."""

@@ -1,0 +1,1 @@
+"""Joins and caches of recorded streams: `join`, `cache`, and what only they and the experiments use."""

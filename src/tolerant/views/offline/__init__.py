@@ -1,0 +1,1 @@
+"""Checks recorded plans against their definitions; used by experiments and tests only."""

@@ -1,0 +1,164 @@
+"""Aggregators: copies within their bounds, parts while everything is known, and the way round a dead parent."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tolerant.edge import Source
+from tolerant.edge.aggregators import Aggregator, AggregatorCore
+from tolerant.planning import Network, Part, PartServer, copy_routes, feed_widths
+from tolerant.streams import SECOND
+from tolerant.testing.networks import SimulatedNetwork
+from tolerant.transport import Fenced
+from tolerant.transport.plans import Announcement, Wanted
+from tolerant.transport.rows import unpack
+
+TREE = Network({"top": {"x": 0.5, "y": 0.0}, "low": {"x": 2.0, "y": 0.3, "z": 1.0}}, parents={"low": "top"})
+
+
+def test_wiring_leaves_every_bound_whole():
+    assert feed_widths(TREE, None) == {"x": 0.5, "y": 0.0, "z": 1.0}
+    assert feed_widths(TREE, "top") == {"x": 1.5, "y": 0.3}
+    for aggregator in TREE.aggregators:
+        for item, listed in copy_routes(TREE, aggregator).items():
+            for giver, step in listed:
+                above = TREE.bounds[giver][item] if giver else 0.0
+                assert above + feed_widths(TREE, giver)[item] + step <= TREE.bounds[aggregator][item] + 1e-12
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 10_000))
+@example(3645)  # an aggregator that waits for items which the one below it does not have
+def test_copies_are_never_further_from_their_sources_than_the_network_says(seed):
+    world = SimulatedNetwork(seed, faults=False, queries=[])
+    for _ in range(120):
+        world.turn()
+        for name, aggregator in world.aggregators.items():
+            if aggregator is None or not aggregator.core.copies:
+                continue
+            for item, copy in aggregator.core.copies.items():
+                truth = world.journal[item].at(aggregator.core.watermark)
+                assert truth is None or abs(truth - copy) <= world.network.bounds[name][item] + 1e-9
+
+
+def rows(world, topic, position=0):
+    return [row for entry in world.log.read(topic, position) for row in unpack(entry.payload).to_pylist()]
+
+
+def test_a_child_finds_a_way_round_a_dead_parent():
+    world = SimulatedNetwork(2, TREE, faults=False, queries=[])
+    world.steps = dict.fromkeys(world.items, 0.3)
+    world.run(6)
+    assert {row["key"] for row in rows(world, "copies.prices.top")} >= {"x", "y"}
+    world.kill("top", 100.0)
+    world.run(3 + 2)
+    low = world.aggregators["low"].core
+    assert set(low.copies) == {"x", "y", "z"}
+    for item, copy in low.copies.items():
+        assert abs(world.journal[item].at(low.watermark) - copy) <= TREE.bounds["low"][item]
+
+
+def test_parts_agree_with_part_servers():
+    """The same pushes as the core's own `PartServer` makes."""
+    network = Network({"D": {"p": 0.5, "q": 0.25}})
+    world = SimulatedNetwork(4, network, faults=False, queries=[])
+    core = AggregatorCore("D", 1, world.stream, network)
+    wanted = Wanted("D", 0, 7, "sum", {"p": 2.0, "q": -1.0}, 1.0)
+    source = Source("prices", world.log, "s", clock=lambda: world.now)
+    rng, values, server, pushed = np.random.default_rng(1), np.array([10.0, 20.0]), None, []
+    from tolerant.edge.aggregators.inflow import read_received_rows
+
+    position = 0
+    for tick in range(300):
+        world.now += SECOND // 10
+        if tick:
+            values = values + rng.normal(0, 0.3, 2)
+        source.set_many(["p", "q"], values)
+        source.advance(world.now)
+        for entry in world.log.read("feeds.prices", position):
+            core.receive(read_received_rows(entry.payload, ""))
+            position = entry.position
+        if tick == 0:
+            core.announce([Announcement("q", "", 7, (wanted,))])
+        core.advance(world.now + world.stream.options.latency)
+        heard = {item: core._inflow.value(item, core.watermark) for item in ("p", "q")}
+        if server is None:
+            part = Part("D", {"p": 2.0, "q": -1.0}, 2.25, 1.25)
+            server = PartServer(part, {item: step for item, (_, step) in heard.items()}, {"p": 10.0, "q": 20.0})
+        else:
+            sent = server.offer_many({item: value for item, (value, _) in heard.items()})
+            if sent is not None:
+                pushed.append(sent)
+    rows = [row for what, batch in core.drain() if what == "parts" for row in batch.to_pylist()]
+    said = [row for row in rows if row["key"] == '["q","",0]']
+    assert [row["kind"] for row in said[:2]] == ["hello", "update"]
+    assert {row["grant"] for row in said} == {7}
+    assert [row["value"] for row in said[1:]] == pytest.approx(pushed)
+    assert len(pushed) > 5
+
+
+def test_a_part_goes_with_its_source_and_comes_back():
+    world = SimulatedNetwork(6, Network({"D": {"p": 0.5}}), faults=False, queries=[])
+    world.owner = {"p": "source-1"}
+    world.run(3)
+    aggregator = world.aggregators["D"]
+    wanted = Wanted("D", 0, 7, "sum", {"p": 1.0}, 0.1)
+    aggregator.core.announce([Announcement("q", "", 7, (wanted,))])
+    world.run(1)
+    feed, world._feed = world._feed, lambda: None  # the source dies
+    world.run(6)
+    world._feed, world.sources = feed, {}
+    world.run(2)
+    kinds = [
+        row["kind"] for row in rows(world, "updates.prices") if row["key"] == '["q","",0]' and row["kind"] != "update"
+    ]
+    assert kinds == ["hello", "gone", "hello"]
+    aggregator.core.announce([Announcement("q", "", 6, ()), Announcement("q", "", 8, ())])
+    world.run(1)
+    assert aggregator.core.parts() == []
+
+
+def test_who_may_aggregate_and_who_may_feed():
+    world = SimulatedNetwork(7, TREE, faults=False, queries=[])
+    with pytest.raises(ValueError, match=r"no aggregator of network\.toml is called 'nobody'; there are top, low"):
+        Aggregator("prices", "nobody", world.log)
+    with pytest.raises(LookupError, match="no stream other"):
+        Aggregator("other", "top", world.log, timeout=0.0)
+    unserved = pytest.raises(ValueError, match=r"item 'w' is at no aggregator of network\.toml")
+    with Source("prices", world.log, "s", clock=lambda: world.now) as source, unserved:
+        source.set("w", 1.0)
+    world.run(1)
+    first = world.aggregators["top"]
+    Aggregator("prices", "top", world.log)
+    with pytest.raises(Fenced, match="another aggregator named 'top'"):
+        first.step()
+
+
+def test_one_that_starts_again_says_what_is_and_not_what_was():
+    world = SimulatedNetwork(2, TREE, faults=False, queries=[])
+    world.steps = dict.fromkeys(world.items, 0.3)
+    world.run(4)
+    world.kill("top", 2.0)
+    world.run(1.9)
+    position, began = world.log.end(), world.now
+    world.run(1)
+    said = [row for row in rows(world, "copies.prices.top", position) if row["kind"] != "heartbeat"]
+    assert {row["key"] for row in said[:2]} == {"x", "y"}
+    assert all(row["at"] >= began - world.stream.options.latency for row in said)
+    for row in said:
+        assert row["value"] == pytest.approx(
+            world.journal[row["key"]].at(row["at"]), abs=TREE.bounds["top"][row["key"]]
+        )
+
+
+def test_a_part_that_begins_is_stamped_with_the_moment_it_is_of():
+    world = SimulatedNetwork(6, Network({"D": {"p": 0.0}}), faults=False, queries=[])
+    world.owner, world.steps = {"p": "source-1"}, {"p": 1.0}
+    world.run(3)
+    core = world.aggregators["D"].core
+    core.announce([Announcement("q", "", 7, (Wanted("D", 0, 7, "sum", {"p": 1.0}, 0.0),))])
+    world.wake["D"] = world.now + SECOND // 2  # values go on meanwhile
+    world.run(2)
+    (hello,) = [row for row in rows(world, "updates.prices") if row["kind"] == "hello" and row["key"] == '["q","",0]']
+    assert hello["value"] == world.journal["p"].at(hello["at"])
