@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from side_by_side import Figure, arguments, report
-from tolerant.spark.hosting import Hosted, Output
-from tolerant.spark.kinds import BoundedFactory
+from tolerant.kinds import BoundedFactory
+from tolerant.pipeline.hosting import Hosted, Output
 from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
 from tolerant.streams import Column, Stream

@@ -30,7 +30,7 @@ from joins_loads import DOMAIN, select_load
 from million_subscriptions import Sampler
 from side_by_side import Figure, arguments, report
 from tolerant.client import StatementClient
-from tolerant.spark.kinds import shard_factory
+from tolerant.kinds import shard_factory
 from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
 from tolerant.sql import CreateTable, JoinInput, parse

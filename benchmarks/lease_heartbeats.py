@@ -17,7 +17,7 @@ from tolerant.client import StatementClient
 from tolerant.demo.traffic import Shape, generate, statements
 from tolerant.edge import Source
 from tolerant.edge.source_core import SourceCore
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.sql import CreateStream, parse_many
 from tolerant.streams import SECOND
 from tolerant.transport import MemoryLog

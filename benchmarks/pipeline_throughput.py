@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from side_by_side import Comparison, Figure, Timing, arguments, report
 from tolerant.client import StatementClient, load_catalogue
 from tolerant.edge.source_core import SourceCore
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
 from tolerant.streams import SECOND

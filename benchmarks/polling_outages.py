@@ -26,7 +26,7 @@ from side_by_side import Figure, arguments, report
 from tolerant.client import StatementClient
 from tolerant.edge.polling import StreamPoller
 from tolerant.edge.polling.stream_poller import warm
-from tolerant.spark.kinds.polled import PolledShard
+from tolerant.kinds.polled.shard import PolledShard
 from tolerant.sql import CreateStream, parse
 from tolerant.streams import SECOND
 from tolerant.testing.faulty_server import FaultyServer

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from side_by_side import Figure, arguments, report
 from tolerant.client import Client, Position, StatementClient, Subscription, load_catalogue
 from tolerant.edge import Table
-from tolerant.spark.kinds.tables import TableShard
+from tolerant.kinds.tables.shard import TableShard
 from tolerant.sql import CreateTable, Subscribe, subscription_row
 from tolerant.transport import MemoryLog
 from tolerant.transport.changes import clock_row

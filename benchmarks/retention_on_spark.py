@@ -26,8 +26,8 @@ from pyspark.sql import functions as F
 from side_by_side import Figure, arguments, report
 from tolerant.client import StatementClient, kept_share
 from tolerant.edge import Table
-from tolerant.spark.kinds import shard_factory
-from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
+from tolerant.kinds import shard_factory
+from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
 from tolerant.sql import AppendOnlyJoinInput, CreateTable, parse

@@ -23,7 +23,7 @@ from tolerant.demo.pipeline import DemoPipeline, log_uri
 from tolerant.demo.run import Outcome, perform
 from tolerant.demo.traffic import STREAM, Shape
 from tolerant.demo.view import Moment
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.transport import open_log
 
 FLAT = 1.2

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from side_by_side import Figure, arguments, compare, report
 from tolerant.filters.coordinator import Coordinator
-from tolerant.spark.intake import Intake
-from tolerant.spark.sources import Sources
+from tolerant.pipeline.intake import Intake
+from tolerant.pipeline.sources import Sources
 from tolerant.sql import CreateStream, parse
 from tolerant.transport.arrow_limits import check_declared
 from tolerant.transport.rows import LIMITS, pack, unpack, unpack_trusted, updates_batch

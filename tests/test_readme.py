@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tolerant.cli import app
 from tolerant.client import StatementClient
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.streams import SECOND
 from tolerant.transport import open_log, rows
 from tolerant.transport.rows import clock_batch

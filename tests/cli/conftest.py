@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tolerant.client import StatementClient
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.streams import SECOND
 from tolerant.transport import open_log
 from tolerant.transport.rows import clock_batch

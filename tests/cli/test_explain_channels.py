@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from tolerant.cli import app
 from tolerant.client import StatementClient
 from tolerant.edge import Table
-from tolerant.spark.kinds.tables import TableShard
+from tolerant.kinds.tables.shard import TableShard
 from tolerant.sql import Subscribe, parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from tolerant.cli import app
 from tolerant.client import StatementClient
 from tolerant.edge import Table
-from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
+from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.sql import AppendOnlyJoinInput, parse
 from tolerant.streams import SECOND
 from tolerant.transport import open_log

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from tolerant.cli import app
 from tolerant.cli.unsettled import unsettled_reason
 from tolerant.client import StatementClient
-from tolerant.spark.kinds.polled import PolledShard
+from tolerant.kinds.polled.shard import PolledShard
 from tolerant.streams import SECOND
 from tolerant.transport import open_log
 from tolerant.transport.pulls import Pull, pulls_batch

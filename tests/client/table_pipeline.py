@@ -4,7 +4,7 @@ import threading
 
 from tolerant.client import StatementClient
 from tolerant.edge import Table
-from tolerant.spark.kinds.tables import TableShard
+from tolerant.kinds.tables.shard import TableShard
 from tolerant.transport import MemoryLog
 from tolerant.transport.changes import clock_row
 

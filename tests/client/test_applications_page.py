@@ -18,8 +18,8 @@ from tolerant.client import Client, StatementClient, Subscription
 from tolerant.client.feeds import Feed, Listener
 from tolerant.client.positions import Position
 from tolerant.edge import Table
+from tolerant.kinds.tables.shard import TableShard
 from tolerant.queries import Answer
-from tolerant.spark.kinds.tables import TableShard
 from tolerant.sql import CreateTable, parse
 from tolerant.transport import MemoryLog, open_log, rows
 from tolerant.transport.changes import clock_row

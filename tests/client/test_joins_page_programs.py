@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tolerant.client import StatementClient
-from tolerant.spark.kinds.pairs import PairShard
+from tolerant.kinds.joins.shard import PairShard
 from tolerant.sql import CreateTable, JoinInput, parse_many
 from tolerant.transport import Log, open_log
 from tolerant.transport.changes import clock_row

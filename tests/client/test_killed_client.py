@@ -14,7 +14,7 @@ from killed_application import application
 
 from tolerant.client import StatementClient
 from tolerant.edge import Table
-from tolerant.spark.kinds.tables import TableShard
+from tolerant.kinds.tables.shard import TableShard
 from tolerant.sql import parse
 from tolerant.transport import open_log
 from tolerant.transport.changes import clock_row

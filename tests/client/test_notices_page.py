@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tolerant.client import StatementClient
-from tolerant.spark.kinds.tables import TableShard
+from tolerant.kinds.tables.shard import TableShard
 from tolerant.sql import CreateTable, parse_many
 from tolerant.transport import open_log
 from tolerant.transport.changes import clock_row

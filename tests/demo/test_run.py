@@ -6,7 +6,7 @@ import time
 from tolerant.client import load_catalogue
 from tolerant.demo.run import perform
 from tolerant.demo.traffic import STREAM, Shape
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.transport import open_log
 
 

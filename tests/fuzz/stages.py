@@ -30,9 +30,9 @@ from test_table_shard import AREA, STOCK, Shop
 
 from tolerant.filters.form_choice import QUERIES as SUMS
 from tolerant.kernels.versions import version
+from tolerant.pipeline.partitioning import PairSplit
+from tolerant.pipeline.splitter import Split
 from tolerant.queries import Answer
-from tolerant.spark.partitioning import PairSplit
-from tolerant.spark.splitter import Split
 from tolerant.spark.views.shard import ViewShard
 from tolerant.sql import JoinInput, parse
 from tolerant.sql.pipeline_ids import Views

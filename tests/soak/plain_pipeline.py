@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tolerant.edge import find_stream
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.transport import open_log
 from tolerant.transport.log import START
 from tolerant.transport.rows import clock_batch

@@ -15,8 +15,8 @@ from truth_checker import Truth, Verdict, check, late_spans, lives
 
 from tolerant.client import StatementClient
 from tolerant.edge import Source
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.queries import Answer
-from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.streams import SECOND
 from tolerant.transport.log import Entry
 from tolerant.transport.memory import MemoryLog

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tolerant.spark.hosting import Output, Replayed
+from tolerant.pipeline.hosting import Output, Replayed
 from tolerant.transport import rows
 from tolerant.transport.log import Entry
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pandas as pd
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from tolerant.pipeline.entry_by_entry import Careful
+from tolerant.pipeline.hosting import Hosted, Output, unpack_outputs
+from tolerant.pipeline.splitter import Splitter
 from tolerant.spark import cache
-from tolerant.spark.entry_by_entry import Careful
-from tolerant.spark.hosting import Hosted, Output, unpack_outputs
 from tolerant.spark.processor import HostProcessor
 from tolerant.spark.recovery import Decision, Recovery, put_into_quarantine, suspected
 from tolerant.spark.source import entries_batch
-from tolerant.spark.splitter import Splitter
 from tolerant.transport import Fence, PipelineLog
 from tolerant.transport.log import Entry
 from tolerant.transport.quarantine import bodies, marked, quarantined

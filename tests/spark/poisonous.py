@@ -6,8 +6,8 @@ import os
 import signal
 from dataclasses import dataclass
 
-from tolerant.spark.intake import ACK, Arrived
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
+from tolerant.pipeline.intake import ACK, Arrived
 from tolerant.streams import Stream
 
 POISON = 666.0

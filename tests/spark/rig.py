@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from tolerant.edge.source_core import SourceCore
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.queries import Answer
-from tolerant.spark.kinds.bounded import BoundedShard
 from tolerant.sql import CreateStream, encode, parse
 from tolerant.streams import SECOND, Stream
 from tolerant.transport.memory import MemoryLog

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tolerant.spark.hosting import Hosted, Output
-from tolerant.spark.splitter import Splitter
+from tolerant.pipeline.hosting import Hosted, Output
+from tolerant.pipeline.splitter import Splitter
 from tolerant.transport.log import Entry
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from rig import CHECKPOINT, Rig, key
 from several_shards import SeveralShards
 
-from tolerant.spark.kinds.bounded import BoundedShard
-from tolerant.spark.splitter import Split
+from tolerant.kinds.bounded.shard import BoundedShard
+from tolerant.pipeline.splitter import Split
 from tolerant.streams import SECOND
 from tolerant.transport.conflicts import read_conflicts
 from tolerant.transport.rows import read_grants, unpack

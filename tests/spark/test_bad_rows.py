@@ -10,7 +10,7 @@ from rig import START, TRAFFIC, Rig, key
 from test_bounded_shard import AVERAGE, last, settled
 
 from tolerant.kernels.versions import version
-from tolerant.spark.splitter import split
+from tolerant.pipeline.splitter import split
 from tolerant.streams import LATEST, SECOND
 from tolerant.transport.rows import DEAD, NO_TIME, TimedRange, clock_batch, pack, unpack, updates_batch
 

@@ -13,7 +13,7 @@ from test_view_pushes import DEMAND, SUPPLY
 from tolerant.client import StatementClient, load_catalogue
 from tolerant.edge.definition import find_stream, find_table
 from tolerant.edge.polling.stream_poller import StreamPoller
-from tolerant.spark.kinds import shard_factory
+from tolerant.kinds import shard_factory
 from tolerant.spark.runner import Runner
 from tolerant.spark.views.shard import ViewShard
 from tolerant.sql import CreateStream, JoinInput, encode, parse

@@ -5,7 +5,7 @@ import pytest
 from rig import START, TRAFFIC, Rig, key
 
 from tolerant.kernels.versions import version
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.streams import SECOND
 from tolerant.transport.rows import NO_TIME, clock_batch, updates_batch
 

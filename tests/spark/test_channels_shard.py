@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from test_table_shard import TOPICS, Shop
 
 from tolerant.client import Client, StatementClient
+from tolerant.kinds.ranges.channel_groups import Regrouping, coarse, grain, renumbered, tiles
+from tolerant.kinds.ranges.channel_table import cut_exactly
 from tolerant.merging import Costs, RowRates
-from tolerant.spark.kinds.channel_groups import Regrouping, coarse, grain, renumbered, tiles
-from tolerant.spark.kinds.channel_table import cut_exactly
 from tolerant.sql import Subscribe, Unsubscribe, parse
 from tolerant.sql.statements import Sharing
 from tolerant.streams import SECOND

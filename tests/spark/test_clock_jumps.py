@@ -6,8 +6,8 @@ from test_bounded_shard import last, settled
 
 from tolerant.edge import event_clock
 from tolerant.edge.source_core import SourceCore
-from tolerant.spark.clocks import JUMP, Clock
-from tolerant.spark.kinds import engine
+from tolerant.kinds.bounded import engine
+from tolerant.pipeline.clocks import JUMP, Clock
 from tolerant.streams import SECOND, StreamOptions
 from tolerant.transport.rows import Grant
 

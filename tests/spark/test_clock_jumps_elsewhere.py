@@ -4,8 +4,8 @@ import pytest
 from test_polled_shard import QUOTES_TEXT, TOTAL, Exchange
 from test_table_shard import AREA, Shop
 
-from tolerant.spark.clocks import JUMP, Clock
-from tolerant.spark.kinds import network
+from tolerant.kinds.network import shard as network
+from tolerant.pipeline.clocks import JUMP, Clock
 from tolerant.streams import SECOND
 from tolerant.testing.networks import SimulatedNetwork
 from tolerant.transport.changes import clock_row

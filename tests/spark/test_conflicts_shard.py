@@ -6,7 +6,7 @@ import pytest
 from rig import CHECKPOINT, Rig, key
 
 from tolerant.edge import ConflictWarning, Source, SourceConflict
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.streams import SECOND
 from tolerant.transport.conflicts import Conflict, open_conflicts
 

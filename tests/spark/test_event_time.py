@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rig import START, TRAFFIC, Rig
 
-from tolerant.spark.delay_histogram import Delays
-from tolerant.spark.event_time import EventTimeBuffer
-from tolerant.spark.intake import ROW
+from tolerant.pipeline.delay_histogram import Delays
+from tolerant.pipeline.event_time import EventTimeBuffer
+from tolerant.pipeline.intake import ROW
 from tolerant.streams import SECOND
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from tolerant.pipeline.hosting import unpack_outputs
 from tolerant.spark import cache, processor
-from tolerant.spark.hosting import unpack_outputs
 from tolerant.spark.processor import HostProcessor, StateError
 from tolerant.transport import rows
 from tolerant.transport.log import Entry

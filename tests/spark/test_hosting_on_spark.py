@@ -13,8 +13,8 @@ import pytest
 from chain_core import TOPIC, Chain, DiesOnce, Refusing, expected
 from pyspark.sql import SparkSession
 
+from tolerant.pipeline.splitter import splitter
 from tolerant.spark.pipeline import AVAILABLE_NOW, Pipeline, PipelineSpec, start
-from tolerant.spark.splitter import splitter
 from tolerant.streams import Column, Stream, StreamOptions
 from tolerant.transport import Fence, Fenced, SqliteLog, rows
 from tolerant.transport.topics import POSITIONS

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tolerant.pipeline.splitter import Split, shard_of, split
 from tolerant.spark.source import entries_batch
-from tolerant.spark.splitter import Split, shard_of, split
 from tolerant.streams import Column, Stream, StreamOptions, key_text, sum_key
 from tolerant.transport import rows
 from tolerant.transport.log import Entry

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_pair_shard import PairShop
 
 from tolerant.client import Client, StatementClient
-from tolerant.spark.kinds import joins
+from tolerant.kinds.joins import joins
 from tolerant.sql import JoinInput, parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from test_pair_shard import PairShop
 
 from tolerant.client import Client, kept_share
+from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
+from tolerant.pipeline.join_codes import codes
 from tolerant.retention import Store, join
-from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
-from tolerant.spark.kinds.codes import codes
 from tolerant.sql import AppendOnlyJoinInput, PipelineId, parse
 from tolerant.streams import SECOND
 

@@ -13,8 +13,8 @@ from test_lookup_join_shard import LOOKED, PARTS, written
 
 from tolerant.client import Client, kept_share
 from tolerant.edge import Table
+from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.retention import Lookups
-from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
 from tolerant.sql import AppendOnlyJoinInput, parse, render
 from tolerant.transport.rows import unpack
 

@@ -8,7 +8,7 @@ from poisonous import POISON, Poisonous
 
 from tolerant.client import Client, StatementClient
 from tolerant.edge import Source
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.spark.runner import Runner
 from tolerant.sql import parse
 from tolerant.transport import open_log

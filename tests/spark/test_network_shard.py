@@ -11,11 +11,11 @@ from tolerant.client import Client, StatementClient
 from tolerant.client.answer_listener import current_answers
 from tolerant.edge.aggregators.aggregator_core import AggregatorCore
 from tolerant.kernels.versions import version
+from tolerant.kinds import shard_factory
+from tolerant.kinds.network.liveness import Alive
+from tolerant.kinds.network.queries import Standing
+from tolerant.kinds.network.shard import NetworkShard
 from tolerant.planning import Network, PlanClient
-from tolerant.spark.kinds import shard_factory
-from tolerant.spark.kinds.network import NetworkShard
-from tolerant.spark.kinds.network_liveness import Alive
-from tolerant.spark.kinds.network_queries import Standing
 from tolerant.sql import parse
 from tolerant.streams import SECOND
 from tolerant.testing.networks import SimulatedNetwork

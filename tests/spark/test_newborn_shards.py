@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from tolerant.kinds import shard_factory
 from tolerant.planning import Network, network_text
-from tolerant.spark.kinds import shard_factory
 from tolerant.sql import CreateStream, CreateTable, parse
 from tolerant.sql.pipeline_ids import AppendOnlyJoinInput, JoinInput
 

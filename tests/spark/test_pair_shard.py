@@ -8,8 +8,8 @@ import pytest
 
 from tolerant.client import StatementClient
 from tolerant.edge import Table
-from tolerant.spark.kinds import pair_queries
-from tolerant.spark.kinds.pairs import PairShard
+from tolerant.kinds.joins import queries as pair_queries
+from tolerant.kinds.joins.shard import PairShard
 from tolerant.sql import JoinInput, parse
 from tolerant.streams import SECOND
 from tolerant.transport.changes import clock_row

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from tolerant.client import Client, StatementClient
 from tolerant.client.answer_listener import current_answers
+from tolerant.kinds import shard_factory
+from tolerant.kinds.polled.shard import PolledShard
 from tolerant.polling import Poller
 from tolerant.polling.pull_replay import advance_to, replay_pull
 from tolerant.queries import Answer
-from tolerant.spark.kinds import shard_factory
-from tolerant.spark.kinds.polled import PolledShard
 from tolerant.sql import Catalogue, encode, parse
 from tolerant.sql.polled import PolledQueries, poller_options
 from tolerant.streams import SECOND

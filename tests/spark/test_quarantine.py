@@ -17,18 +17,18 @@ from test_polled_shard import KNOWN, QUOTES, QUOTES_TEXT, TOTAL, Exchange, known
 from test_table_shard import AREA, CHEAP, Shop
 
 from tolerant.kernels.versions import version
+from tolerant.kinds.bounded.engine import Engine
+from tolerant.kinds.bounded.shard import BoundedShard
+from tolerant.kinds.joins import queries as pair_queries
+from tolerant.kinds.network.shard import NetworkShard
+from tolerant.kinds.polled.shard import PolledShard
+from tolerant.pipeline.entry_by_entry import Careful, EntryFailed, Suspect, rows_at_fault
+from tolerant.pipeline.entry_contents import named_rows
+from tolerant.pipeline.intake import ACK, GONE
+from tolerant.pipeline.rows_shard import RowsShard
+from tolerant.pipeline.splitter import Split
 from tolerant.spark import cache
-from tolerant.spark.entry_by_entry import Careful, EntryFailed, Suspect, rows_at_fault
-from tolerant.spark.entry_contents import named_rows
-from tolerant.spark.intake import ACK, GONE
-from tolerant.spark.kinds import pair_queries
-from tolerant.spark.kinds.bounded import BoundedShard
-from tolerant.spark.kinds.engine import Engine
-from tolerant.spark.kinds.network import NetworkShard
-from tolerant.spark.kinds.polled import PolledShard
-from tolerant.spark.kinds.shard import RowsShard
 from tolerant.spark.recovery import MOST, Recovery, suspected
-from tolerant.spark.splitter import Split
 from tolerant.sql import parse
 from tolerant.testing.simulation import _function_of_the_log
 from tolerant.transport import Fence, Fenced, MemoryLog
@@ -458,7 +458,7 @@ def test_rows_are_named_by_another_process():
 
 CHILD = """
 import os, signal, sys
-from tolerant.spark.entry_by_entry import Careful
+from tolerant.pipeline.entry_by_entry import Careful
 from tolerant.transport.log import Entry
 entries = [Entry("updates.s", 0, position, b"") for position in range(1, 5)]
 Careful(sys.argv[1], 4).each(entries, lambda e: os.kill(os.getpid(), signal.SIGSEGV) if e.position == 3 else [])

@@ -9,9 +9,9 @@ from test_lookup_join_shard import shop_of
 from test_pair_shard import PairShop
 from test_quarantine import broken, check_replays
 
+from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
+from tolerant.pipeline.rows_shard import RowsShard
 from tolerant.spark import cache
-from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
-from tolerant.spark.kinds.shard import RowsShard
 from tolerant.spark.views.shard import ViewShard
 from tolerant.sql import parse
 from tolerant.sql.pipeline_ids import Views

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from tolerant.spark.kinds import reported_history
-from tolerant.spark.kinds.reported_history import ReportedHistory
+from tolerant.kinds.bounded import reported_history
+from tolerant.kinds.bounded.reported_history import ReportedHistory
 from tolerant.transport.rows import TimedRange
 
 LATENCY = 800

@@ -9,7 +9,7 @@ from rig import Rig, key
 
 from tolerant.edge.recent_ranges import RecentRanges
 from tolerant.kernels.versions import version
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.streams import SECOND
 from tolerant.transport.rows import UPDATES, UPDATES_WITH_HISTORY, TimedRange, read_grants, unpack, updates_batch
 

@@ -15,9 +15,9 @@ from test_spread_shards import several
 from tolerant.cli.figures import table_figures
 from tolerant.client import StatementClient
 from tolerant.joins import stabbing_partition
-from tolerant.spark.kinds.pairs import PairShard
-from tolerant.spark.kinds.range_partitioner import RangePartitioner
-from tolerant.spark.kinds.shard_range import Part
+from tolerant.kinds.joins.shard import PairShard
+from tolerant.pipeline.range_partitioner import RangePartitioner
+from tolerant.pipeline.shard_range import Part
 from tolerant.sql import Catalogue, PipelineId, StatementError, decode, encode, parse, render
 from tolerant.sql.pipeline_ids import join_input
 from tolerant.sql.spreads import Ranges, copies, is_by_range, ranges_over

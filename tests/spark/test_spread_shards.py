@@ -10,9 +10,9 @@ from test_lookup_join_shard import LOOKED, PARTS, LookupShop, expected, written
 from test_lookup_join_shard import ORDERS as OF_ORDERS
 
 from tolerant.client import Client, kept_share, load_catalogue
-from tolerant.spark.kinds.append_only_joins import AppendOnlyJoinShard
-from tolerant.spark.kinds.lookup_join import fetch_from
-from tolerant.spark.partitioning import PairSplit
+from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
+from tolerant.kinds.lookups.lookup_join import fetch_from
+from tolerant.pipeline.partitioning import PairSplit
 from tolerant.sql import PipelineId, StatementError, parse, render
 from tolerant.sql.pipeline_ids import join_input
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tolerant.client import Client, StatementClient
 from tolerant.edge import Table
 from tolerant.kernels.versions import version
-from tolerant.spark.intake import readable_row
-from tolerant.spark.kinds import shard
-from tolerant.spark.kinds.shard import _dead_change
-from tolerant.spark.kinds.tables import TableShard
+from tolerant.kinds.tables.shard import TableShard
+from tolerant.pipeline import rows_shard as shard
+from tolerant.pipeline.intake import readable_row
+from tolerant.pipeline.rows_shard import _dead_change
 from tolerant.sql import parse, render
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND

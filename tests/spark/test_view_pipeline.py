@@ -14,8 +14,8 @@ from view_duck import recomputed, same_rows
 
 from tolerant.client import Client, StatementClient, load_catalogue
 from tolerant.edge import Table
-from tolerant.spark.entry_by_entry import Careful, EntryFailed
-from tolerant.spark.kinds.shard import RowsShard
+from tolerant.pipeline.entry_by_entry import Careful, EntryFailed
+from tolerant.pipeline.rows_shard import RowsShard
 from tolerant.spark.recovery import Decision, put_into_quarantine
 from tolerant.spark.views import deltas, live
 from tolerant.spark.views.pipeline import ViewPipeline

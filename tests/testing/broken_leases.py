@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.testing import Faults
 from tolerant.testing.adversarial import AdversarialShard, AdversarialSource
 

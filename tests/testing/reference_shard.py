@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tolerant.kernels.decay import decayed, periods_passed
 from tolerant.kernels.versions import epoch_of, version
-from tolerant.spark.hosting import Output, Replayed
+from tolerant.pipeline.hosting import Output, Replayed
 from tolerant.sql import AggregateSelect, Catalogue, decode, matches
 from tolerant.streams import Stream, key_parts, key_text
 from tolerant.transport.log import Entry

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tolerant.client.result_listener import ResultListener
+from tolerant.kinds.joins import joins
 from tolerant.relations import Relation
 from tolerant.relations.waiting import PendingChanges, no_changes
-from tolerant.spark.kinds import joins
 from tolerant.testing.pairs import simulate_pair
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tolerant.spark.entry_contents import read_names
-from tolerant.spark.kinds.bounded import BoundedShard
-from tolerant.spark.kinds.quarantined_rows import letter
+from tolerant.kinds.bounded.shard import BoundedShard
+from tolerant.pipeline.entry_contents import read_names
+from tolerant.pipeline.quarantined_rows import letter
 from tolerant.testing import Faults, simulate_faults
 from tolerant.testing.pipelines import SimulatedPipeline
 from tolerant.transport.quarantine import Quarantined, as_marked

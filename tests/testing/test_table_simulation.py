@@ -5,10 +5,10 @@ import pytest
 
 from tolerant.client.feeds import Listener
 from tolerant.client.range_answer_listener import ExtremeAnswer, TotalAnswer
+from tolerant.kinds.ranges.channel_table import ChannelTable
 from tolerant.notifications import RangeMin, RangeSubscriptions
 from tolerant.relations import Relation
 from tolerant.relations.waiting import PendingChanges, no_changes
-from tolerant.spark.kinds.channel_table import ChannelTable
 from tolerant.testing.tables import simulate_table
 
 

@@ -13,9 +13,9 @@ from tolerant.demo.sources import time_of
 from tolerant.demo.sums import aggregates, simulated
 from tolerant.demo.traffic import STREAM, Shape, generate, statements
 from tolerant.edge import Source, Table
+from tolerant.kinds.bounded.shard import BoundedShard
+from tolerant.kinds.joins.shard import PairShard
 from tolerant.retention import Keeper, Lookups
-from tolerant.spark.kinds.bounded import BoundedShard
-from tolerant.spark.kinds.pairs import PairShard
 from tolerant.sql import CreateQuery, JoinInput, parse_many
 from tolerant.streams import SECOND, Stream
 from tolerant.traces import Trace

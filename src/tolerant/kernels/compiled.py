@@ -13,7 +13,7 @@ from numba import config, njit
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_SHELL = ("edge", "spark", "client", "testing", "experiments")
+_SHELL = ("edge", "kinds", "pipeline", "spark", "client", "testing", "experiments")
 """The packages whose compiled functions may call those of any core."""
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tolerant.spark.hosting import Hosted, Output, Replayed
+    from tolerant.pipeline.hosting import Hosted, Output, Replayed
     from tolerant.spark.java import JavaNotFound
     from tolerant.spark.pipeline import Pipeline, PipelineSpec, start
     from tolerant.spark.pipeline_handle import PipelineHandle

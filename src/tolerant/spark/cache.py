@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 
-from tolerant.spark.hosting import Hosted
+from tolerant.pipeline.hosting import Hosted
 
 _CORES: dict[tuple[str, int], tuple[bytes, Hosted]] = {}
 

@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
-from tolerant.spark.entry_by_entry import Careful
-from tolerant.spark.hosting import Hosted
+from tolerant.pipeline.entry_by_entry import Careful
+from tolerant.pipeline.hosting import Hosted
+from tolerant.pipeline.splitter import SPLIT_SCHEMA, Splitter
 from tolerant.spark.processor import OUTPUT, HostProcessor
 from tolerant.spark.sink import LogSink
 from tolerant.spark.source import BYTES, ENTRIES, LogSource
-from tolerant.spark.splitter import SPLIT_SCHEMA, Splitter
 from tolerant.transport import Fence, Fenced, PipelineLog
 
 AVAILABLE_NOW = "available now"

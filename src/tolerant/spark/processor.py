@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from tolerant.pipeline.entry_by_entry import Careful, rows_at_fault
+from tolerant.pipeline.hosting import Hosted, Output, pack_outputs
 from tolerant.spark import cache
-from tolerant.spark.entry_by_entry import Careful, rows_at_fault
-from tolerant.spark.hosting import Hosted, Output, pack_outputs
 from tolerant.transport.log import Entry
 from tolerant.transport.quarantine import WaitingRow
 

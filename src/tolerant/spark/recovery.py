@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tolerant.spark.entry_by_entry import Suspect
-from tolerant.spark.entry_contents import named_rows
+from tolerant.pipeline.entry_by_entry import Suspect
+from tolerant.pipeline.entry_contents import named_rows
 from tolerant.spark.failures import reason
 from tolerant.streams import SECOND
 from tolerant.transport import Fence, PipelineLog

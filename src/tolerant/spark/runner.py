@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from tolerant.pipeline.entry_by_entry import Careful, Suspect
+from tolerant.pipeline.hosting import Hosted
 from tolerant.spark.checkpoints import checkpoint_id, checkpoint_in
-from tolerant.spark.entry_by_entry import Careful, Suspect
 from tolerant.spark.failures import reason
 from tolerant.spark.heartbeats import HeartbeatWriter
-from tolerant.spark.hosting import Hosted
 from tolerant.spark.java import JavaNotFound
 from tolerant.spark.occupancy import PATIENCE, FolderLock, PipelineRuns, live_owner
 from tolerant.spark.pipeline_handle import PipelineHandle
@@ -338,10 +338,10 @@ class Runner:
         return start(self._session(), self._log, spec, folder, checkpoint, fence=fence, careful=careful)
 
     def _spec(self, relation: QueryRelation, epoch: int, checkpoint: str) -> PipelineSpec:
-        from tolerant.spark.kinds import shard_factory
-        from tolerant.spark.partitioning import PairSplit
+        from tolerant.kinds import shard_factory
+        from tolerant.pipeline.partitioning import PairSplit
+        from tolerant.pipeline.splitter import Splitter, splitter
         from tolerant.spark.pipeline import PipelineSpec, absolute
-        from tolerant.spark.splitter import Splitter, splitter
 
         topics = [QUERIES, *clocks_of(relation, NO_TIME, epoch, checkpoint)]
         partitioning: Splitter | None = None

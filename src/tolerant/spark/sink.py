@@ -10,7 +10,7 @@ import threading
 
 from pyspark.sql import DataFrame
 
-from tolerant.spark.hosting import unpack_outputs
+from tolerant.pipeline.hosting import unpack_outputs
 from tolerant.transport import Fence, PipelineLog
 
 

@@ -22,8 +22,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from tolerant.spark.cache import settle
-from tolerant.transport import Deleted, PipelineLog, open_log
+from tolerant.transport import Deleted, PipelineLog
 from tolerant.transport.log import START, Entry
+from tolerant.transport.opening import shared_log
 from tolerant.transport.quarantine import bodies, marked
 
 SCHEMA = "partition INT, position BIGINT, topic STRING, payload BINARY"
@@ -47,7 +48,7 @@ _ALL = 1 << 62
 def opened(uri: str) -> PipelineLog:
     """The log at `uri`, opened once in this process: workers live through many batches."""
     settle()
-    return open_log(uri)
+    return shared_log(uri)
 
 
 def entries_batch(entries: list[Entry]) -> pa.RecordBatch:

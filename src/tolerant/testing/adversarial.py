@@ -17,7 +17,7 @@ from tolerant.filters.state import Floats, Integers
 from tolerant.filters.width_planner import WidthPlanner
 from tolerant.filters.width_plans import WidthPlan
 from tolerant.filters.width_policies import PredictiveWidths
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.streams import Stream, StreamOptions
 
 

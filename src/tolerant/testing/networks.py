@@ -20,10 +20,10 @@ from dataclasses import dataclass, field, replace
 from tolerant.client import Client, StatementClient
 from tolerant.edge import Source
 from tolerant.edge.aggregators import Aggregator
+from tolerant.kinds.network.shard import NetworkShard
+from tolerant.pipeline.hosting import Output
 from tolerant.planning import Network, network_text
 from tolerant.queries import Answer
-from tolerant.spark.hosting import Output
-from tolerant.spark.kinds.network import NetworkShard
 from tolerant.sql import AggregateSelect, CreateQuery, CreateStream, parse
 from tolerant.sql.networks import aggregates, tightest_of
 from tolerant.streams import SECOND, SPLIT

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tolerant.client import Client, Position
-from tolerant.spark.kinds.pairs import PairShard
+from tolerant.kinds.joins.shard import PairShard
 from tolerant.sql import CreateQuery, CreateTable, JoinInput, Subscribe, Unsubscribe, parse
 from tolerant.testing.pair_truth import PairTruth, Told
 from tolerant.testing.rows_simulation import OPTIONS, Feeder, RowsSimulation

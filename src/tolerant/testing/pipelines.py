@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
-from tolerant.spark.entry_contents import read_names
-from tolerant.spark.hosting import Hosted, Output
+from tolerant.pipeline.entry_contents import read_names
+from tolerant.pipeline.hosting import Hosted, Output
 from tolerant.streams import Stream
 from tolerant.testing.simulated_cluster import SimulatedCluster
 from tolerant.transport import Entry, Fence, Fenced

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tolerant.client import StatementClient
 from tolerant.kernels.versions import version
-from tolerant.spark.hosting import Hosted
+from tolerant.pipeline.hosting import Hosted
 from tolerant.sql import CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND, StreamOptions

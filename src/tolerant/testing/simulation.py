@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tolerant.edge.source_core import SourceCore
-from tolerant.spark.hosting import Output
-from tolerant.spark.kinds.bounded import BoundedShard
+from tolerant.kinds.bounded.shard import BoundedShard
+from tolerant.pipeline.hosting import Output
 from tolerant.streams import SECOND, Column, Stream, StreamOptions
 from tolerant.testing.administrator import Administrator, Operator, TraceClock
 from tolerant.testing.adversarial import AdversarialShard, AdversarialSource

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tolerant.client import Client, Position
-from tolerant.spark.kinds.tables import TableShard
+from tolerant.kinds.tables.shard import TableShard
 from tolerant.sql import CreateQuery, CreateTable, Subscribe, Unsubscribe, parse
 from tolerant.sql.statements import RangeAggregateSelect
 from tolerant.streams import SECOND

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from tolerant.transport.log import PipelineLog
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.sqlite import SqliteLog
@@ -31,3 +33,9 @@ def open_log(uri: str, create: bool = False) -> PipelineLog:
     if not uri.startswith(prefix) or not path or path.endswith("/"):
         raise ValueError(f"log {uri!r} is not a URI of a log: {_EXPECTED}")
     return SqliteLog(path, create=create)
+
+
+@cache
+def shared_log(uri: str) -> PipelineLog:
+    """The log at `uri`, opened once in this process: workers live through many batches."""
+    return open_log(uri)

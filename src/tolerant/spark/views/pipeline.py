@@ -27,8 +27,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tolerant.kernels.versions import version
-from tolerant.spark.entry_by_entry import Careful
-from tolerant.spark.hosting import Output
+from tolerant.pipeline.entry_by_entry import Careful
+from tolerant.pipeline.hosting import Output
 from tolerant.spark.views.checkpoint import Checkpoint, check_rows, read_checkpoint, read_groups, read_published
 from tolerant.spark.views.clock import Clock, SystemClock
 from tolerant.spark.views.deltas import DeltaLog

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tolerant.pipeline.hosting import Output
+from tolerant.pipeline.intake import dead_payload
+from tolerant.pipeline.rows_shard import Arrays, Integers, RowsShard, Side
 from tolerant.relations import Changes
-from tolerant.spark.hosting import Output
-from tolerant.spark.intake import dead_payload
-from tolerant.spark.kinds.shard import Arrays, Integers, RowsShard, Side
 from tolerant.sql import CreateQuery, Drop, Statement
 from tolerant.sql.pipeline_ids import Views
 from tolerant.sql.statements import ViewSelect

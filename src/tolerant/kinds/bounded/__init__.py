@@ -1,0 +1,1 @@
+"""Bounded aggregates over a stream that edge sources feed."""

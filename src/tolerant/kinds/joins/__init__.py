@@ -1,0 +1,1 @@
+"""Joins of two tables on equality with ranges, or on a band."""

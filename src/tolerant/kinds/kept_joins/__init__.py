@@ -1,0 +1,1 @@
+"""Joins that keep n rows."""

@@ -1,0 +1,1 @@
+"""Joins with a table that is looked up in its file."""

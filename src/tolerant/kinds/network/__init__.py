@@ -1,0 +1,1 @@
+"""Aggregates over a network of aggregators."""

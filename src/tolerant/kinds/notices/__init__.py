@@ -1,0 +1,1 @@
+"""Exact aggregates over a range, published when they change."""

@@ -1,0 +1,1 @@
+"""Aggregates over a stream that is polled."""

@@ -1,0 +1,1 @@
+"""Every change of the rows in a range, over shared channels."""

@@ -1,0 +1,1 @@
+"""The pipeline of one table: range queries and notices side by side."""
