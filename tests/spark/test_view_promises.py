@@ -423,7 +423,26 @@ def test_costs_that_outgrow_a_promise_later_are_told(tmp_path):
     sim.run(50)
     status = sim.status("v0")
     assert status["needs"] is None or status["needs"] > 6
+    warnings = [text for text in sim.told if text.startswith("View v0 will be LATE at times: REFRESH WITHIN 6 s")]
+    assert warnings
     assert status["misses"] == sum(seconds > 6 for name, seconds in sim.measured().items() if name.startswith("v0"))
+    for view in SEVEN[1:3]:
+        StatementClient(sim.log).send(parse(f"DROP QUERY {view}"))
+    sim.run(5)
+    assert sim.told[-1] == "View v0 can keep REFRESH WITHIN 6 s again"
+
+
+@pytest.mark.parametrize(("factor", "late"), [(1.0, False), (3.0, True)])
+def test_accepted_views_are_checked_again_at_a_restart(tmp_path, factor, late):
+    sim = Simulation(tmp_path, dict.fromkeys(SEVEN[:3], "6 s"), setups=(0.5, 0.6))
+    sim.run_until_ready()
+    sim.restart()
+    sim.engine.factor = factor
+    sim.run_until_ready()
+    assert any("will be LATE at times" in text for text in sim.told) == late
+    sim.ask("v0")
+    sim.run(10)
+    sim.check("v0")
 
 
 def test_a_clock_that_is_ahead_does_not_hide_that_a_request_waited(tmp_path):

@@ -134,6 +134,18 @@ class LiveView:
                 return
             best = min(best, took)
 
+    def time_again(self, logs: Mapping[str, DeltaLog]) -> Iterator[None]:
+        """Practises, then times pushes of a few rows, piece by piece, and learns from them: this machine may be slower
+        than the one that made the promise.
+        """
+        assert self.scheduler is not None
+        yield from self.practise(logs)
+        for place, table in enumerate(self.tables):
+            rows = _sample(self._held(table, logs[table]), FEW)
+            for _ in range(REPEATS):
+                self.scheduler.pushed(place, FEW, self.view.rehearse(table, rows))
+                yield
+
     def _held(self, table: str, log: DeltaLog) -> pa.Table:
         """The rows of a table that the view has absorbed, signed."""
         return log.read(0, self.view.absorbed[table], self.view.plan.columns[table]).drop_columns([VERSION])
@@ -165,20 +177,23 @@ class LiveView:
         self.scheduler.least = sum(self._floors())
 
     def check(self, promises: Mapping[str, Promise]) -> None:
-        """See whether the promise can be kept beside the others, of which this is one.
+        """Checks that the promise can be kept beside the others, of which this is one.
 
         Raises:
-            TooSlow: it cannot, with what was measured and the time that could be kept.
+            TooSlow: it cannot; the message has what was measured and the time that could be kept.
         """
         least = needed(self.name, promises)
-        if least <= self.within:
-            return
+        if least > self.within:
+            raise TooSlow(self._shortfall(least, promises))
+
+    def _shortfall(self, least: float, promises: Mapping[str, Promise]) -> str:
+        """Why the promise cannot be kept: what a refresh takes, and for what it may have to wait."""
         parts = [f"{table} {seconds:.2f} s" for table, seconds in zip(self.tables, self._floors(), strict=True)]
         parts += [f"groups computed again {self._recompute:.2f} s"] if self._recompute else []
         rest = {name: promise for name, promise in promises.items() if name != self.name}
         others = [f"{name} {promise.floor:.2f} of {promise.within:g} s" for name, promise in rest.items()]
         longest = max(promise.floor for promise in promises.values())
-        raise TooSlow(
+        return (
             f"REFRESH WITHIN {self.within:g} s cannot be kept: a refresh takes {self.promise.floor:.2f} s as measured"
             f" ({', '.join(parts)}), and whoever asks may have to wait {longest:.2f} s for the one under way"
             + (f" and for the refreshes of {len(others)} other views ({', '.join(others)})" if others else "")

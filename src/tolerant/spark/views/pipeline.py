@@ -156,6 +156,7 @@ class ViewPipeline:
         self._live: dict[str, LiveView] = {}
         self._making: dict[str, Making] = {}
         self._practising: dict[str, Iterator[None]] = {}
+        self._overcommitted: frozenset[str] = frozenset()  # views whose promise cannot be kept as things are
         self._waiting: list[Request] = []  # requests without an answer
         self._filed: list[Applied] = []  # what the tables applied of the entries last read
         self._position = START
@@ -237,7 +238,7 @@ class ViewPipeline:
             query = queries[name]
             with skipping("what is known of the view", name):
                 live = self._live[name] = self._resumed(query, kept)
-                self._practising[name] = live.practise(self._logs)
+                self._practising[name] = live.time_again(self._logs)
         for name in (*held.views, *held.making):
             if name in queries and name not in self._live and name not in self._making:
                 query = queries[name]
@@ -468,8 +469,8 @@ class ViewPipeline:
         """Continues to practise with a view that existed before this process."""
         if next(self._practising[name], self) is self:
             self._practising.pop(name)
-            self._share()
             self._tell_timed(self._live[name])
+            self._share()
 
     def _tell_timed(self, live: LiveView) -> None:
         left = len(self._making) + len(self._practising)
@@ -482,6 +483,29 @@ class ViewPipeline:
         self._limits = limits(dict(self._promises))
         for name, live in self._live.items():
             live.allow(self._limits.refresh[name])
+        self._warn()
+
+    def _warn(self) -> None:
+        """Reports the accepted views whose promise can no longer be kept, and those whose promise can be again.
+
+        A view is timed when it is made and at every start, and every push is learned from: the machine, the tables or
+        the load may have changed since it was accepted. It is not dropped for that: its answers are right, and
+        `status` counts those that come late.
+        """
+        if self._practising:  # some of the costs are still those of another run
+            return
+        broken = {}
+        for name, live in self._live.items():
+            try:
+                live.check(self._promises)
+            except TooSlow as error:
+                broken[name] = str(error)
+        for name, reason in broken.items():
+            if name not in self._overcommitted:
+                self._tell(f"View {name} will be LATE at times: {reason}")
+        for name in sorted(self._overcommitted & self._live.keys() - broken.keys()):
+            self._tell(f"View {name} can keep REFRESH WITHIN {self._live[name].within:g} s again")
+        self._overcommitted = frozenset(broken)
 
     def _made(self, query: CreateQuery) -> LiveView:
         assert isinstance(query.select, ViewSelect)
