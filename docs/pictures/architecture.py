@@ -1,6 +1,7 @@
 """Makes docs/architecture.svg: the packages of `src/tolerant` along the path of a value.
 
-It fails for a package that does not exist or is not shown, and a test compares the picture with what this draws.
+The folders of `kinds/` are read from the tree. It fails for a package that does not exist or is not shown, and a test
+compares the picture with what this draws.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tolerant"
-WIDTH, HEIGHT = 1060, 640
+WIDTH, HEIGHT = 1060, 750
 
 SHELL = {
     "edge": "sources, tables, pollers",
     "transport": "the log: SQLite",
-    "spark": "pipelines that host cores",
+    "spark": "runs pipelines",
     "client": "answers, subscriptions",
 }
 HOPS = (
@@ -24,6 +25,7 @@ HOPS = (
     ("spark", "client", "answers, by the log"),
 )
 BACK = "grants, probes, sum offers, plans: decided by the pipeline, read by the edge"
+HOSTING = {"kinds": "", "pipeline": "what shards share: event time, statements, quarantine"}
 CORES = {
     "filters": "what not to send",
     "polling": "what to ask for",
@@ -45,10 +47,15 @@ ABOVE = {"cli": "the commands", "demo": "tolerant demo", "experiments": "the pap
 
 def check_packages() -> None:
     """Refuse to draw anything but the packages that there are."""
-    drawn = {*SHELL, *CORES, *BELOW, *ABOVE}
+    drawn = {*SHELL, *HOSTING, *CORES, *BELOW, *ABOVE}
     there = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     if drawn != there:
         raise ValueError(f"not drawn: {sorted(there - drawn)}; drawn, but not there: {sorted(drawn - there)}")
+
+
+def kinds() -> str:
+    """The folders of `kinds/`: one per kind of query."""
+    return ", ".join(sorted(path.parent.name for path in (SOURCE / "kinds").glob("*/__init__.py")))
 
 
 def text(x: float, y: float, words: str, size: int = 12, style: str = "") -> str:
@@ -88,8 +95,9 @@ def drawing() -> str:
     check_packages()
     above, _, _ = row(ABOVE, 44, 56, "#f3e9d8", 14)
     shell, lefts, width = row(SHELL, 174, 84, "#d9e6f5", 110)
-    cores, _, _ = row(CORES, 410, 62, "#dcebdc", 8)
-    below, _, _ = row(BELOW, 536, 56, "#e6e6ee", 14)
+    hosting, _, _ = row(HOSTING | {"kinds": kinds()}, 382, 62, "#d9e6f5", 14)
+    cores, _, _ = row(CORES, 522, 62, "#dcebdc", 8)
+    below, _, _ = row(BELOW, 648, 56, "#e6e6ee", 14)
     hops = "\n".join(
         arrow(lefts[source] + width + 4, 216, lefts[target] - 6, 216, words) for source, target, words in HOPS
     )
@@ -101,11 +109,11 @@ def drawing() -> str:
     captions = (
         text(WIDTH / 2, 30, "what people run", 13, 'fill="#556"'),
         text(WIDTH / 2, 150, "the path of a value", 13, 'fill="#556"'),
-        text(
-            WIDTH / 2, 394, "cores: pure functions of arrays, hosted by spark; none imports another", 13, 'fill="#556"'
-        ),
-        text(WIDTH / 2, 520, "shared: relations, compiled kernels, statements, simulators", 13, 'fill="#556"'),
-        arrow(right + 60, 378, right + 60, 266, "", 0),
+        text(WIDTH / 2, 366, "shards: a folder per kind of query, hosts its core; no Spark", 13, 'fill="#556"'),
+        text(WIDTH / 2, 506, "cores: pure functions of arrays; none imports another", 13, 'fill="#556"'),
+        text(WIDTH / 2, 632, "shared: relations, compiled kernels, statements, simulators", 13, 'fill="#556"'),
+        arrow(right + 60, 376, right + 60, 266, "", 0),
+        arrow(right + 60, 490, right + 60, 450, "", 0),
     )
     return "\n".join(
         (
@@ -113,7 +121,7 @@ def drawing() -> str:
             '<defs><marker id="head" markerWidth="9" markerHeight="9" refX="7" refY="3" orient="auto">'
             '<path d="M0,0 L7,3 L0,6 z" fill="#334"/></marker></defs>',
             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-            above, shell, hops, back, *captions, cores, below, "</svg>", "",
+            above, shell, hops, back, *captions, hosting, cores, below, "</svg>", "",
         )
     )  # fmt: skip
 
