@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "applications.md").read_text()
 (STATEMENTS,) = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 PROGRAM, MANY, RESUMED, SELECTED, EXTRACTOR = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class Pipelines(threading.Thread):

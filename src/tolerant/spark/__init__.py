@@ -1,8 +1,8 @@
 """Puts cores to work on Spark Structured Streaming: session, source, host, sink, the runner of `tolerant run`.
 
-A pipeline is log → source → shards → sink → log (`start`); what it hosts is any `Hosted` core, one file a kind of query
-in `kinds/`. Names are imported when they are asked for: shards do without Spark, and the process that starts Spark's
-workers (`daemon`) must not load anything that starts threads.
+A pipeline is log → source → shards → sink → log (`start`); what it hosts is any `Hosted` core, one folder per kind of
+query in `tolerant.kinds`. Names are imported when they are asked for: shards do without Spark, and the process that
+starts Spark's workers (`daemon`) must not load anything that starts threads.
 """
 
 from importlib import import_module
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from tolerant.spark.pipeline_handle import PipelineHandle
     from tolerant.spark.runner import PipelineFailed, Runner
 
-_ELSEWHERE = {
-    "Hosted": "hosting",
-    "JavaNotFound": "java",
-    "Output": "hosting",
-    "Pipeline": "pipeline",
-    "PipelineSpec": "pipeline",
-    "PipelineHandle": "pipeline_handle",
-    "PipelineFailed": "runner",
-    "Replayed": "hosting",
-    "Runner": "runner",
-    "start": "pipeline",
+_MODULES = {
+    "Hosted": "tolerant.pipeline.hosting",
+    "JavaNotFound": "tolerant.spark.java",
+    "Output": "tolerant.pipeline.hosting",
+    "Pipeline": "tolerant.spark.pipeline",
+    "PipelineSpec": "tolerant.spark.pipeline",
+    "PipelineHandle": "tolerant.spark.pipeline_handle",
+    "PipelineFailed": "tolerant.spark.runner",
+    "Replayed": "tolerant.pipeline.hosting",
+    "Runner": "tolerant.spark.runner",
+    "start": "tolerant.spark.pipeline",
 }
 
 __all__ = [
@@ -43,6 +43,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ELSEWHERE:
-        return getattr(import_module(f"tolerant.spark.{_ELSEWHERE[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
