@@ -3,7 +3,6 @@
 import ast
 import io
 import unicodedata
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +16,21 @@ from typer.testing import CliRunner
 
 import tolerant.cli
 from tolerant.cli import (
+    agent,
     app,
+    dead,
+    explain,
     explain_channels,
     explain_joins,
     explain_polled,
     figures,
     local,
+    plan,
+    refresh,
     reporting,
     statement_output,
+    status,
+    watch,
 )
 from tolerant.cli.text import Screen, visible
 from tolerant.client import ConditionMet, Outage, Refreshed, ViewRows
@@ -34,10 +40,6 @@ from tolerant.sql import Catalogue, Show, parse
 from tolerant.transport import MemoryLog, rows
 from tolerant.transport.conflicts import Conflict
 
-# The package has functions by the names of these modules.
-agent, dead, explain, plan, refresh, status, watch = (
-    import_module(f"tolerant.cli.{name}") for name in ("agent", "dead", "explain", "plan", "refresh", "status", "watch")
-)
 PIECES = ["[red]", "[/red]", "[/]", "[bold", "[", "]", "\\", "\x1b[2J", "\x07", "\r", "\n", "\x9b", "\u202e", "\u2028"]
 NAMES = st.lists(
     st.one_of(st.sampled_from([*PIECES, ":smile:", "$x^$", "a"]), st.characters()), min_size=1, max_size=8
