@@ -1,0 +1,163 @@
+"""The real engine, coordinator, source and shard with one mistake each: the fault simulator reports every one of them.
+
+Every mutant replaces one attribute of a real class or module; its seeds are fixed and pass without it. The mistakes of
+`broken_protocols`, `broken_leases` and `broken_sum_substitution` are of other ends and are not repeated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from tolerant.edge.outbox import Outbox
+from tolerant.filters import beliefs
+from tolerant.filters.answer_emitter import AnswerEmitter
+from tolerant.filters.coordinator import Coordinator
+from tolerant.filters.grant_log import GrantLog
+from tolerant.filters.item_evidence import ItemEvidence
+from tolerant.kinds.bounded import item_registry
+from tolerant.kinds.bounded.engine import Engine
+from tolerant.pipeline.event_time import EventTimeBuffer
+from tolerant.pipeline.sources import Sources
+from tolerant.testing import Faults, simulate_faults
+
+
+class Mutant(NamedTuple):
+    """A mistake: what is replaced, and by what, given the original; seeds of which at least one shows it."""
+
+    name: str
+    owner: Any
+    attribute: str
+    replacement: Callable[[Any], Any]
+    seeds: tuple[int, ...] = ()
+    faults: Faults = Faults()
+
+
+def nothing(original):
+    return lambda *arguments, **options: None
+
+
+def no_items(original):
+    return lambda *arguments: np.zeros(0, np.int64)
+
+
+def confirms_the_newest_version(original):
+    def update_many(self, items, *arguments, grants, **options):
+        return original(self, items, *arguments, grants=self.grant_log.newest(items), **options)
+
+    return update_many
+
+
+def applies_repeated_rows(original):
+    def update_many(self, items, *arguments, sequences, **options):
+        later = np.maximum(sequences, self.membership.sequences(items) + 1)
+        return original(self, items, *arguments, sequences=later, **options)
+
+    return update_many
+
+
+def confirms_its_own_grants(original):
+    def issue(self, which, *arguments):
+        original(self, which, *arguments)
+        for item, issued in zip(which.tolist(), self.newest(which).tolist(), strict=True):
+            beliefs.confirm(self._membership.items, item, issued)
+
+    return issue
+
+
+def calls_no_row_late(original):
+    return lambda self, rows: np.zeros(len(rows), np.bool_)
+
+
+def drops_without_naming_answers(original):
+    def drop(self, name, at):
+        self._speak = lambda: None
+        original(self, name, at)
+        del self._speak
+
+    return drop
+
+
+def remembers_no_departure(original):
+    return lambda self, rows: rows
+
+
+def loses_rows_that_wait(original):
+    def load(self, arrays, values):
+        original(self, arrays, values)
+        self._waiting = []
+
+    return load
+
+
+def loses_rows_that_no_clock_passed(original):
+    def load(self, arrays, values):
+        original(self, arrays, values)
+        self._arrived = {}
+
+    return load
+
+
+def loses_liveness(original):
+    def load(self, arrays, values):
+        original(self, arrays, values)
+        self._coming = {}
+
+    return load
+
+
+def loses_the_foreign_epoch(original):
+    def load(self, numbers):
+        original(self, numbers)
+        self.least_version = 0
+
+    return load
+
+
+def proves_a_period_more(original):
+    return lambda self, keys, through: original(self, keys, through + 1_000_000)
+
+
+def tombstone_without_rows(original):
+    def tombstone_current(name, groups, at):
+        return original(name, [], at)
+
+    return tombstone_current
+
+
+MUTANTS = [
+    Mutant("confirms a width without its version", Coordinator, "update_many", confirms_the_newest_version, (0, 2)),
+    Mutant("believes a tightening at once", GrantLog, "issue", confirms_its_own_grants, (0, 2)),
+    Mutant("applies a late row as if it were in time", EventTimeBuffer, "is_late", calls_no_row_late, (5, 8)),
+    Mutant("drops late rows", Engine, "late", nothing, (2,)),
+    Mutant("reuses the index of an item at once", item_registry, "_MEMORY", lambda original: 0, (6, 8)),
+    Mutant("adds removed items again", Engine, "_drop_stale_rows", remembers_no_departure, (8,)),
+    Mutant("snapshots no rows that wait", EventTimeBuffer, "load", loses_rows_that_wait, (0, 3)),
+    Mutant("snapshots no rows of this tick", EventTimeBuffer, "load", loses_rows_that_no_clock_passed, (3,)),
+    Mutant("ends no lease", Sources, "next_silence", nothing, (2,)),
+    Mutant(
+        "does not wait for the latency", EventTimeBuffer, "latency", lambda original: property(lambda self: 0), (1,)
+    ),
+    Mutant("proves with a heartbeat what is to come", Outbox, "drain", proves_a_period_more, (17,)),
+    Mutant("keeps its own epoch", ItemEvidence, "advance_epoch", nothing, (8,)),
+    Mutant("applies a row twice", Coordinator, "update_many", applies_repeated_rows, (7,)),
+    Mutant("keeps the widths of lost rows", Engine, "lose", nothing, (2, 23)),
+    Mutant("does not send a grant again", GrantLog, "resend", nothing, (3,)),
+    Mutant("publishes no answer at a period's end", AnswerEmitter, "refresh", nothing, (1,)),
+    Mutant("revives no source", Engine, "_revivals", nothing, (12,)),
+]
+
+
+def violations(mutant: Mutant) -> int:
+    return sum(len(simulate_faults(seed, faults=mutant.faults).violations) for seed in mutant.seeds)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_simulator_reports_a_mutant_and_nothing_without_it(monkeypatch, mutant):
+    assert violations(mutant) == 0
+    original = getattr(mutant.owner, mutant.attribute)
+    monkeypatch.setattr(mutant.owner, mutant.attribute, mutant.replacement(original))
+    assert violations(mutant) > 0
