@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from side_by_side import Figure, arguments, report
-from tolerant.kinds import BoundedFactory
+from tolerant.kinds.bounded.factory import BoundedFactory
 from tolerant.pipeline.hosting import Hosted, Output
 from tolerant.spark.pipeline import PipelineSpec, start
 from tolerant.spark.session import session
@@ -45,7 +45,7 @@ def main() -> None:
     spark = session("local[2]", app="batch-profile")
     up = time.perf_counter() - begun
     with tempfile.TemporaryDirectory() as folder:
-        log = TimedLog(Path(folder) / "log.db", create=True)
+        log = TimedLog(Path(folder) / "log.db")
         factory = TimedFactory(BoundedFactory(STREAM, 1, "profile"), Path(folder) / "core.txt")
         spec = PipelineSpec("profile", [TOPIC, "queries"], factory)
         pipeline = start(spark, log, spec, Path(folder) / "checkpoint", "c")
@@ -107,7 +107,7 @@ class TimedLog(SqliteLog):
     """Notes how long each batch's append takes, seconds."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__(path, create=True)
         self.batches: list[float] = []
 
     def append_once(self, *arguments: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Seconds that a simulated history takes, and what it tests: 1,000 of them have to fit into `make test`."""
+"""Seconds that a simulated history takes, and what it tests."""
 
 from __future__ import annotations
 

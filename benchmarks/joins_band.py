@@ -1,6 +1,6 @@
 """Band joins against NumPy, DuckDB, Polars and interval libraries: equal output, CPU time (specs §7, bars 2, 4).
 
-A library that is not installed is left out with a message: `pip install tolerant[bench]`.
+A library that is not installed is left out with a message: `pip install --group bench`.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class Bench:
         spark = session("local[2]", app="joins")
         factory = shard_factory(JoinInput.of(*map(_table, "rs")), 1, "bench")
         topics = ["queries", *map(changes_topic, "rs"), "subscriptions.r+s"]
-        pipeline = start(spark, self._log, PipelineSpec("r+s", topics, factory), self._folder / "checkpoint", "bench")  # type: ignore[arg-type]
+        pipeline = start(spark, self._log, PipelineSpec("r+s", topics, factory), self._folder / "checkpoint", "bench")
         sampler, done = Sampler(os.getpid(), children=True), Ours()
         sampler.start()
         if not self._log.read("replies"):
@@ -197,7 +197,7 @@ class Bench:
         query_text = f"CREATE QUERY matched({', '.join(self._template.parameters)}) AS {self._template.select};"
         StatementClient(self._log).register(query_text)
         (subscribe,) = StatementClient(self._log).parse("SUBSCRIBE matched FROM 'subs.parquet'")
-        StatementClient(self._log).send_subscription(subscribe, self._folder)  # type: ignore[arg-type]
+        StatementClient(self._log).send_subscription(subscribe, self._folder)
         query.processAllAvailable()
         done.subscribed = time.perf_counter() - begin
 

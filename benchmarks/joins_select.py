@@ -1,7 +1,7 @@
 """Select joins against NumPy, DuckDB, Polars and interval libraries, and "auto" on a mixed load: CPU time (specs §7,
 bars 3, 4, 7).
 
-A library that is not installed is left out with a message: `pip install tolerant[bench]`.
+A library that is not installed is left out with a message: `pip install --group bench`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def played(ticks: int, items_per_source: int, moves_from: float, vouches: bool) 
     busy = np.flatnonzero(np.diff(trace.values, axis=0).any(axis=0))
     shard = BoundedShard(stream, 0, 1, "c")
     if not vouches:
-        shard._engine._prove = lambda items: items[:0]  # type: ignore[method-assign]
+        shard._engine.liveness.record_lived = lambda items: items[:0]
     parts = [busy[begin : begin + items_per_source] for begin in range(0, len(busy), items_per_source)]
     cores = [SourceCore(f"s{number}", 1, stream.options, moves_from=moves_from) for number in range(len(parts))]
     position = granted = 0
@@ -52,7 +52,7 @@ def played(ticks: int, items_per_source: int, moves_from: float, vouches: bool) 
             granted = entry.position
         for core, part in zip(cores, parts, strict=True):
             if not vouches:
-                core._owes_a_row = lambda: False  # type: ignore[method-assign]
+                core._owes_a_row = lambda: False
             core.offer(core.register([trace.items[item] for item in part]), trace.values[tick, part], now)
             core.grant(grants, now + 100_000)
             core.advance(now + 100_000)
@@ -70,8 +70,8 @@ def played(ticks: int, items_per_source: int, moves_from: float, vouches: bool) 
                 answers += len(flags)
                 settled += sum(not (one["stale"] or one["settling"]) for one in flags)
         log.append_packed([(output.topic, output.payload) for output in outputs])
-    tally = shard._engine.tally
-    found = {kind: getattr(tally, kind) for kind in ("update", "heartbeat", "ack", "hello", "grants")}
+    counters = shard._engine.counters
+    found = {kind: getattr(counters, kind) for kind in ("update", "heartbeat", "ack", "hello", "grants")}
     return found | {"items": len(busy), "settled": settled / max(answers, 1)}
 
 

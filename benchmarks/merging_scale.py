@@ -38,7 +38,7 @@ def best(work: Callable[[], object], rounds: int = 3) -> float:
 def pairs(quick: bool) -> list[Figure]:
     few, many, growth = (1000, 20_000, (2_500, 20_000)) if quick else (4000, 100_000, (5_000, 40_000))
     rectangles = subscriptions(few)
-    assert merge(rectangles, BASE).groups == plain(rectangles).groups  # type: ignore[attr-defined]
+    assert merge(rectangles, BASE).groups == plain(rectangles).groups
     comparison = compare(
         f"pairs, {few:,} rectangles",
         {"indexed": lambda: merge(rectangles, BASE), "plain numpy": lambda: plain(rectangles)},

@@ -84,7 +84,7 @@ class Bench:
         stream = load_catalogue(self._log).streams["items"]
         pipeline = start(
             self._spark,
-            self._log,  # type: ignore[arg-type]
+            self._log,
             PipelineSpec("items", [TOPIC, "queries"], lambda shard: BoundedShard(stream, shard, 1, "bench")),
             self._folder / "checkpoint",
             "bench",

@@ -92,8 +92,8 @@ def main() -> None:
             for other, bar in (("optimal-bounds", 1 / 3), ("min-cost", 0.85), ("naive", 1 / 3)):
                 ratio = mean["max-gain"] / mean[other]
                 figures.append(Figure(f"minute prices, max-gain over {other}", ratio, "", f"≤ {bar:.2f}", ratio <= bar))
-    for pair, found in ratios.items():
-        average, bar = float(np.mean(found)), 0.96 if pair.startswith("exact") else 1.0
+    for pair, measured in ratios.items():
+        average, bar = float(np.mean(measured)), 0.96 if pair.startswith("exact") else 1.0
         figures.append(Figure(f"{pair}, mean of the sets", average, "", f"≤ {bar:g}", average <= bar))
         quantiles = np.quantile(shares[pair], [0, 0.5, 1]).tolist()
         figures += [

@@ -60,7 +60,7 @@ def main() -> None:
         apart = plan(said.plan.query, world.network, dynamics, "naive")
         naive += sum(part.refreshes or 0.0 for part in apart.explain(0.1))
     parts = kinds["update"] + kinds["hello"] + kinds["gone"]
-    others = kinds["heartbeat"] + kinds["report"] + world.shard._life.tally["grants"]
+    others = kinds["heartbeat"] + kinds["report"] + world.shard._counters["grants"]
     wrong = len(world.violations())
     figures = [
         Figure("rows of parts over readings of their items", parts / readings, "", "≤ 0.5", parts / readings <= 0.5),

@@ -104,7 +104,7 @@ def measure(
     try:
         wait_for(lambda: log.latest("status.quotes", "summary/0") is not None, run)
         processes.append(subprocess.Popen([*tolerant, "poll", "quotes", "--log", uri], stderr=subprocess.DEVNULL))
-        wait_for(lambda: log.read("pulls.quotes", limit=1), run)
+        wait_for(lambda: bool(log.read("pulls.quotes", limit=1)), run)
         return walk(server, names, ticks, rng)
     finally:
         for process in reversed(processes):

@@ -241,9 +241,9 @@ def judge(seen: Seen, members: Sequence[NDArray[np.int64]], ticks: Iterable[int]
             total += 1
             if answer is None or answer["stale"] or answer["settling"]:
                 continue
-            claims.append(float(answer["fidelity"]))  # type: ignore[arg-type]
+            claims.append(float(answer["fidelity"]))
             truth = seen.values[tick][members[query]].sum()
-            right += abs(float(answer["value"]) - truth) <= WITHIN  # type: ignore[arg-type]
+            right += abs(float(answer["value"]) - truth) <= WITHIN
     return Judged(len(claims), right, math.fsum(claims), total)  # a sum with rounding is more than 1,200 times 0.95
 
 

@@ -47,7 +47,7 @@ def rescored(r: np.ndarray, s: np.ndarray, memory: int, looked_up: list[tuple[np
     held = results = 0
     for t in range(len(r)):
         now = np.array([s[t], r[t]])
-        results += np.count_nonzero(values[:held] == now[streams[:held]])
+        results += int(np.count_nonzero(values[:held] == now[streams[:held]]))
         streams[held : held + 2] = (0, 1)
         values[held : held + 2] = (r[t], s[t])
         held += 2

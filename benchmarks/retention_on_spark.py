@@ -145,7 +145,7 @@ def kept(spark: SparkSession, folder: Path, keep: int, r: Integers, s: Integers)
     feed.clock(START + len(r) * TICK + 30 * SECOND)
     topics = ["queries", *map(changes_topic, "rs")]
     spec = PipelineSpec(pair.name, topics, shard_factory(pair, 1, "bench"))
-    pipeline = start(spark, log, spec, folder / "spark", "bench")  # type: ignore[arg-type]
+    pipeline = start(spark, log, spec, folder / "spark", "bench")
     pipeline.query.processAllAvailable()
     pipeline.query.stop()
     found = sum(len(rows.unpack(entry.payload)) for entry in log.read("answers.kept"))

@@ -24,8 +24,8 @@ import numpy as np
 
 from tolerant.experiments.workloads.delta_joins import CHANGING, DeltaJoins
 from tolerant.spark.session import session
-from tolerant.spark.views.live import MARGIN
 from tolerant.views import Measured, Scheduler
+from tolerant.views.capacity import MARGIN
 
 SIZES = (1, 5, 20, 50, 100)
 LIMIT = 0.8

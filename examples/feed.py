@@ -13,7 +13,7 @@ import time
 from tolerant.edge import Source
 
 
-def main(seconds: float = 60.0, log: str = "sqlite:///tolerant.db") -> None:
+def main(seconds: float, log: str = "sqlite:///tolerant.db") -> None:
     rates = {(f"web-{n}", kind): 100.0 * n for n in range(1, 6) for kind in ("in", "out")}
     end = time.monotonic() + seconds
     with Source("traffic", log) as source:
@@ -25,4 +25,4 @@ def main(seconds: float = 60.0, log: str = "sqlite:///tolerant.db") -> None:
 
 
 if __name__ == "__main__":
-    main(*(float(argument) for argument in sys.argv[1:2]))
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv with Tolerant, its pinned dependencies and, where the system has no Java 17 or later, a Java from PyPI.
-# Last it compiles what is to be fast, so that nothing that is run later waits for the compiler.
+# Last it compiles the demo's hot loops and keeps Spark's classes in an archive, so that the first start is quick.
 # PYTHON chooses the interpreter. Otherwise: the newest of python3.13 … python3.11 on the path, then python3.14, then python3.
 set -eu
 cd "$(dirname "$0")/.."
@@ -49,9 +49,11 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
     rm -rf .venv
     make_venv "$python"
 fi
-if system_java; then extras=dev; else extras=dev,java; fi
+if system_java; then extras=spark,http,pictures; else extras=spark,http,pictures,java; fi
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "$@"; }
 echo "Installing Tolerant and what it needs (once; a few minutes on a slow line)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[$extras]"
-echo "Compiling the hot loops (once; about a minute)"
-.venv/bin/python -m tolerant.demo.compile_ahead
+install --upgrade pip # the one that came with Python may not know dependency groups yet, which are younger than it
+install --group dev --editable ".[$extras]"
+echo "Compiling the hot loops, and making Spark quick to start (once; about a minute)"
+.venv/bin/python -m tolerant.demo.prepare
 touch .venv/.installed

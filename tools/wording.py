@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-CHECKED = ("src/", "docs/", "benchmarks/", "examples/", "tools/", "README.md", "CONTRIBUTING.md")
+CHECKED = ("src/", "docs/", "benchmarks/", "examples/", "tools/", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 LISTS = ("tools/wording.txt", "docs/glossary.md")  # they name the words
 
 

@@ -40,7 +40,7 @@ def main() -> None:
 
 def _one_plan(panel: plt.Axes, made: object) -> None:
     """A bar a part: its bound, of which the floor is what its copies alone may put it off."""
-    told = made.explain(tick=60.0)  # type: ignore[attr-defined]
+    told = made.explain(tick=60.0)
     names = [f"{one.aggregator}: {', '.join(item.removeprefix('item') for item in one.items)}" for one in told]
     panel.barh(names, [one.bound for one in told], color="#9ecae1", label="bound C")
     panel.barh(names, [one.floor for one in told], color="#3182bd", label="floor X")

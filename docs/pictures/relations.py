@@ -56,7 +56,7 @@ def seconds(work: object) -> float:
     best = np.inf
     for _ in range(3):
         begun = time.perf_counter()
-        work()  # type: ignore[operator]
+        work()
         best = min(best, time.perf_counter() - begun)
     return float(best)
 

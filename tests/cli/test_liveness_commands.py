@@ -177,3 +177,15 @@ def test_messages_saved_are_told_in_total_and_per_query(traffic):
     assert len(figures.items) == 3
     assert record["unfiltered_per_second"] == 2.0
     assert "from 2 items" in call("status", "--log", traffic.uri)
+
+
+@pytest.mark.filterwarnings("ignore::tolerant.transport.records.BadRecord")
+@pytest.mark.parametrize(("key", "body"), [("summary/0", b'{"watermark": 5}'), ("items/0", None)])
+def test_figures_that_make_no_sense_are_none(traffic, key, body):
+    record = traffic.log.latest("status.traffic", key)
+    if body is None:  # a key that no item can have
+        body = record.body.replace(b'["web-1"', b'["web-1 ')
+        assert body != record.body
+    traffic.log.append("status.traffic", rows.compacted([(key, record.version + 1, body)]))
+    assert "inbound" in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    assert "traffic: no pipeline has run it yet" in call("status", "--log", traffic.uri)

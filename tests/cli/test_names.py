@@ -19,7 +19,7 @@ from tolerant.cli import (
     agent,
     app,
     dead,
-    explain,
+    explain_bounded,
     explain_channels,
     explain_joins,
     explain_polled,
@@ -34,7 +34,7 @@ from tolerant.cli import (
 )
 from tolerant.cli.text import Screen, visible
 from tolerant.client import ConditionMet, Outage, Refreshed, ViewRows
-from tolerant.client.row_listener import RowChange
+from tolerant.kinds.ranges.listener import RowChange
 from tolerant.queries import Answer
 from tolerant.sql import Catalogue, Show, parse
 from tolerant.transport import MemoryLog, rows
@@ -138,13 +138,13 @@ def test_rendering_of_any_name(command: str, name: str) -> None:
 
 
 def explained(name: str) -> None:
-    share = explain.Share(name, name, 1.0, 1.0, 1.0, 1.0, name, True, (1.0, 1.0))
-    explain._show(explain.Explanation(name, name, "sum", 1.0, 1.0, (share,), ()))
+    share = explain_bounded.Share(name, name, 1.0, 1.0, 1.0, 1.0, name, True, (1.0, 1.0))
+    explain_bounded.BoundedExplanation(name, name, "sum", 1.0, 1.0, (share,), ()).show()
 
 
 def explained_polled(name: str) -> None:
     asked = explain_polled.Asked(name, name, 1.0, None, 1.0, 1.0, 1.0, 1.0, 1.0, True, 3, name)
-    explain_polled.show_polled(explain_polled.PolledExplanation(name, name, "sum", 1.0, 0.9, None, 1.0, (asked,)))
+    explain_polled.PolledExplanation(name, name, "sum", 1.0, 0.9, None, 1.0, (asked,)).show()
 
 
 def explained_join(name: str) -> None:
@@ -236,7 +236,7 @@ def test_pictures_of_names_that_look_like_formulas(tmp_path: Path) -> None:
         "columns": [name],
         **dict.fromkeys(("subscriptions", "channels", "shared"), 1),
     }
-    explain_channels.draw(told, name, tmp_path / "channels.png")
+    explain_channels.ChannelExplanation(name, told).draw(tmp_path / "channels.png")
     assert {path.name for path in tmp_path.iterdir()} == {"plan.png", "channels.png"}
 
 

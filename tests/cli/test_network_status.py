@@ -19,18 +19,18 @@ NETWORK = Network({"D1": {"a": 0.1, "b": 0.1, "c": 0.1}, "D2": {"d": 0.1, "e": 0
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The log of a network in which everything is well for a while, and then an aggregator dies for good."""
-    world = SimulatedNetwork(2, NETWORK, faults=False, queries=[TOTAL])
-    world.steps = dict.fromkeys(world.items, 0.5)
-    world.run(12)
+    simulation = SimulatedNetwork(2, NETWORK, faults=False, queries=[TOTAL])
+    simulation.steps = dict.fromkeys(simulation.items, 0.5)
+    simulation.run(12)
     folder: Path = tmp_path_factory.mktemp("network")
     uris = []
     for name in ("well", "dead"):
         log = SqliteLog(folder / f"{name}.db", create=True)
-        log.append_packed([(entry.topic, entry.payload) for entry in world.log.read(world.log.topics())])
+        log.append_packed([(entry.topic, entry.payload) for entry in simulation.log.read(simulation.log.topics())])
         uris.append(log.uri)
         log.close()
-        world.kill("D2", 1_000.0)
-        world.run(6)
+        simulation.kill("D2", 1_000.0)
+        simulation.run(6)
     return " ".join(uris)
 
 

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from tolerant.cli import app
 from tolerant.cli.unsettled import unsettled_reason
 from tolerant.client import StatementClient
+from tolerant.edge import find_stream
 from tolerant.kinds.polled.shard import PolledShard
 from tolerant.streams import SECOND
 from tolerant.transport import open_log
@@ -66,7 +67,9 @@ def unpack_kinds(entry):
 def test_poll_says_what_is_wrong(log, arguments, said, monkeypatch):
     pytest.importorskip("aiohttp")
     StatementClient(log).register("CREATE STREAM plain (k STRING, v DOUBLE) KEY (k)")
-    monkeypatch.setattr("tolerant.edge.polling.stream_poller.find_stream.__defaults__", (0.0,))
+    monkeypatch.setattr(
+        "tolerant.edge.polling.stream_poller.find_stream", lambda log, name, _: find_stream(log, name, 0.0)
+    )
     result = call("poll", *arguments, "--log", log.uri)
     assert result.exit_code == 2
     assert said in result.output

@@ -1,6 +1,8 @@
 """The commands that read a log: watch, status, explain, dead."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tolerant.cli import app
-from tolerant.cli.explain import Explanation, Share, _show, estimates
-from tolerant.cli.figures import Messages
+from tolerant.cli.explain_bounded import BoundedExplanation, Share, estimates
+from tolerant.cli.figures import MessageRates
 from tolerant.filters.status_view import FACTORS
 from tolerant.streams import SECOND
 from tolerant.transport import rows
@@ -46,6 +48,21 @@ def test_watch_on_a_terminal_shows_value_and_bound(traffic):
     assert "settled" in result.stdout
 
 
+def test_watch_into_a_pipe_prints_what_changes_as_it_changes(traffic):
+    """Into a file or a pipe there is no picture to draw again: what is printed must not wait for the end."""
+    command = [sys.executable, "-m", "tolerant", "watch", "inbound", "--log", traffic.uri]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        try:
+            first = [watching.stdout.readline() for _ in range(4)]
+            assert any("inbound" in line for line in first)
+            old = {"query": "inbound", "group": "new", "at": traffic.now, "low": 1.0, "value": 2.0, "high": 3.0}
+            old |= {"stale": False, "settling": False}
+            traffic.log.append("answers.inbound", pa.RecordBatch.from_pylist([old], rows.ANSWERS))
+            assert any("new" in line for line in iter(watching.stdout.readline, ""))
+        finally:
+            watching.kill()
+
+
 def test_status_counts_what_was_sent(traffic):
     found = json.loads(call("status", "--log", traffic.uri, "--json").stdout)["traffic"]
     assert found["messages"]["hellos"] == 3
@@ -79,13 +96,13 @@ def test_explain_reads_well(traffic):
 
 
 def test_rates_of_long_ticks_are_per_tick():
-    assert Messages(2, 1 / 600, 2 / 300).text().startswith("0.50 updates per tick (5 min) from 2 items")
-    assert Messages(2, 0.5, 2.0).text().startswith("0.50 updates per second from 2 items")
+    assert MessageRates(2, 1 / 600, 2 / 300).text().startswith("0.50 updates per tick (5 min) from 2 items")
+    assert MessageRates(2, 0.5, 2.0).text().startswith("0.50 updates per second from 2 items")
 
 
 def test_explain_tells_rates_per_tick_where_ticks_are_long(capsys):
     shares = (share(1 / 600), share(1 / 600))
-    _show(Explanation("q", "slow", "sum", 5.0, 1 / 300, shares, (), 300 * SECOND))
+    BoundedExplanation("q", "slow", "sum", 5.0, 1 / 300, shares, (), 300 * SECOND).show()
     assert "2 items send 1.000 updates per tick (5 min)." in capsys.readouterr().out
 
 

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 
 from tolerant.client import Client, StatementClient, Subscription
-from tolerant.client.feeds import Feed, Listener
-from tolerant.client.positions import Position
 from tolerant.edge import Table
 from tolerant.kinds.tables.shard import TableShard
 from tolerant.queries import Answer
 from tolerant.sql import CreateTable, parse
 from tolerant.transport import MemoryLog, open_log, rows
 from tolerant.transport.changes import clock_row
+from tolerant.transport.feeds import Feed, Listener
+from tolerant.transport.positions import Position
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "applications.md").read_text()

@@ -31,57 +31,57 @@ def test_wiring_leaves_every_bound_whole():
 @given(st.integers(0, 10_000))
 @example(3645)  # an aggregator that waits for items which the one below it does not have
 def test_copies_are_never_further_from_their_sources_than_the_network_says(seed):
-    world = SimulatedNetwork(seed, faults=False, queries=[])
+    simulation = SimulatedNetwork(seed, faults=False, queries=[])
     for _ in range(120):
-        world.turn()
-        for name, aggregator in world.aggregators.items():
+        simulation.turn()
+        for name, aggregator in simulation.aggregators.items():
             if aggregator is None or not aggregator.core.copies:
                 continue
             for item, copy in aggregator.core.copies.items():
-                truth = world.journal[item].at(aggregator.core.watermark)
-                assert truth is None or abs(truth - copy) <= world.network.bounds[name][item] + 1e-9
+                truth = simulation.journal[item].at(aggregator.core.watermark)
+                assert truth is None or abs(truth - copy) <= simulation.network.bounds[name][item] + 1e-9
 
 
-def rows(world, topic, position=0):
-    return [row for entry in world.log.read(topic, position) for row in unpack(entry.payload).to_pylist()]
+def rows(simulation, topic, position=0):
+    return [row for entry in simulation.log.read(topic, position) for row in unpack(entry.payload).to_pylist()]
 
 
 def test_a_child_finds_a_way_round_a_dead_parent():
-    world = SimulatedNetwork(2, TREE, faults=False, queries=[])
-    world.steps = dict.fromkeys(world.items, 0.3)
-    world.run(6)
-    assert {row["key"] for row in rows(world, "copies.prices.top")} >= {"x", "y"}
-    world.kill("top", 100.0)
-    world.run(3 + 2)
-    low = world.aggregators["low"].core
+    simulation = SimulatedNetwork(2, TREE, faults=False, queries=[])
+    simulation.steps = dict.fromkeys(simulation.items, 0.3)
+    simulation.run(6)
+    assert {row["key"] for row in rows(simulation, "copies.prices.top")} >= {"x", "y"}
+    simulation.kill("top", 100.0)
+    simulation.run(3 + 2)
+    low = simulation.aggregators["low"].core
     assert set(low.copies) == {"x", "y", "z"}
     for item, copy in low.copies.items():
-        assert abs(world.journal[item].at(low.watermark) - copy) <= TREE.bounds["low"][item]
+        assert abs(simulation.journal[item].at(low.watermark) - copy) <= TREE.bounds["low"][item]
 
 
 def test_parts_agree_with_part_servers():
     """The same pushes as the core's own `PartServer` makes."""
     network = Network({"D": {"p": 0.5, "q": 0.25}})
-    world = SimulatedNetwork(4, network, faults=False, queries=[])
-    core = AggregatorCore("D", 1, world.stream, network)
+    simulation = SimulatedNetwork(4, network, faults=False, queries=[])
+    core = AggregatorCore("D", 1, simulation.stream, network)
     wanted = Wanted("D", 0, 7, "sum", {"p": 2.0, "q": -1.0}, 1.0)
-    source = Source("prices", world.log, "s", clock=lambda: world.now)
+    source = Source("prices", simulation.log, "s", clock=lambda: simulation.now)
     rng, values, server, pushed = np.random.default_rng(1), np.array([10.0, 20.0]), None, []
     from tolerant.edge.aggregators.inflow import read_received_rows
 
     position = 0
     for tick in range(300):
-        world.now += SECOND // 10
+        simulation.now += SECOND // 10
         if tick:
             values = values + rng.normal(0, 0.3, 2)
         source.set_many(["p", "q"], values)
-        source.advance(world.now)
-        for entry in world.log.read("feeds.prices", position):
+        source.advance(simulation.now)
+        for entry in simulation.log.read("feeds.prices", position):
             core.receive(read_received_rows(entry.payload, ""))
             position = entry.position
         if tick == 0:
             core.announce([Announcement("q", "", 7, (wanted,))])
-        core.advance(world.now + world.stream.options.latency)
+        core.advance(simulation.now + simulation.stream.options.latency)
         heard = {item: core._inflow.value(item, core.watermark) for item in ("p", "q")}
         if server is None:
             part = Part("D", {"p": 2.0, "q": -1.0}, 2.25, 1.25)
@@ -99,66 +99,70 @@ def test_parts_agree_with_part_servers():
 
 
 def test_a_part_goes_with_its_source_and_comes_back():
-    world = SimulatedNetwork(6, Network({"D": {"p": 0.5}}), faults=False, queries=[])
-    world.owner = {"p": "source-1"}
-    world.run(3)
-    aggregator = world.aggregators["D"]
+    simulation = SimulatedNetwork(6, Network({"D": {"p": 0.5}}), faults=False, queries=[])
+    simulation.owner = {"p": "source-1"}
+    simulation.run(3)
+    aggregator = simulation.aggregators["D"]
     wanted = Wanted("D", 0, 7, "sum", {"p": 1.0}, 0.1)
     aggregator.core.announce([Announcement("q", "", 7, (wanted,))])
-    world.run(1)
-    feed, world._feed = world._feed, lambda: None  # the source dies
-    world.run(6)
-    world._feed, world.sources = feed, {}
-    world.run(2)
+    simulation.run(1)
+    feed, simulation._feed = simulation._feed, lambda: None  # the source dies
+    simulation.run(6)
+    simulation._feed, simulation.sources = feed, {}
+    simulation.run(2)
     kinds = [
-        row["kind"] for row in rows(world, "updates.prices") if row["key"] == '["q","",0]' and row["kind"] != "update"
+        row["kind"]
+        for row in rows(simulation, "updates.prices")
+        if row["key"] == '["q","",0]' and row["kind"] != "update"
     ]
     assert kinds == ["hello", "gone", "hello"]
     aggregator.core.announce([Announcement("q", "", 6, ()), Announcement("q", "", 8, ())])
-    world.run(1)
+    simulation.run(1)
     assert aggregator.core.parts() == []
 
 
 def test_who_may_aggregate_and_who_may_feed():
-    world = SimulatedNetwork(7, TREE, faults=False, queries=[])
+    simulation = SimulatedNetwork(7, TREE, faults=False, queries=[])
     with pytest.raises(ValueError, match=r"no aggregator of network\.toml is called 'nobody'; there are top, low"):
-        Aggregator("prices", "nobody", world.log)
+        Aggregator("prices", "nobody", simulation.log)
     with pytest.raises(LookupError, match="no stream other"):
-        Aggregator("other", "top", world.log, timeout=0.0)
+        Aggregator("other", "top", simulation.log, timeout=0.0)
     unserved = pytest.raises(ValueError, match=r"item 'w' is at no aggregator of network\.toml")
-    with Source("prices", world.log, "s", clock=lambda: world.now) as source, unserved:
+    with Source("prices", simulation.log, "s", clock=lambda: simulation.now) as source, unserved:
         source.set("w", 1.0)
-    world.run(1)
-    first = world.aggregators["top"]
-    Aggregator("prices", "top", world.log)
+    simulation.run(1)
+    first = simulation.aggregators["top"]
+    Aggregator("prices", "top", simulation.log)
     with pytest.raises(Fenced, match="another aggregator named 'top'"):
         first.step()
 
 
 def test_one_that_starts_again_says_what_is_and_not_what_was():
-    world = SimulatedNetwork(2, TREE, faults=False, queries=[])
-    world.steps = dict.fromkeys(world.items, 0.3)
-    world.run(4)
-    world.kill("top", 2.0)
-    world.run(1.9)
-    position, began = world.log.end(), world.now
-    world.run(1)
-    said = [row for row in rows(world, "copies.prices.top", position) if row["kind"] != "heartbeat"]
+    simulation = SimulatedNetwork(2, TREE, faults=False, queries=[])
+    simulation.steps = dict.fromkeys(simulation.items, 0.3)
+    simulation.run(4)
+    simulation.kill("top", 2.0)
+    simulation.run(1.9)
+    position, began = simulation.log.end(), simulation.now
+    simulation.run(1)
+    said = [row for row in rows(simulation, "copies.prices.top", position) if row["kind"] != "heartbeat"]
     assert {row["key"] for row in said[:2]} == {"x", "y"}
-    assert all(row["at"] >= began - world.stream.options.latency for row in said)
+    assert all(row["at"] >= began - simulation.stream.options.latency for row in said)
     for row in said:
         assert row["value"] == pytest.approx(
-            world.journal[row["key"]].at(row["at"]), abs=TREE.bounds["top"][row["key"]]
+            simulation.journal[row["key"]].at(row["at"]), abs=TREE.bounds["top"][row["key"]]
         )
 
 
 def test_a_part_that_begins_is_stamped_with_the_moment_it_is_of():
-    world = SimulatedNetwork(6, Network({"D": {"p": 0.0}}), faults=False, queries=[])
-    world.owner, world.steps = {"p": "source-1"}, {"p": 1.0}
-    world.run(3)
-    core = world.aggregators["D"].core
+    simulation = SimulatedNetwork(6, Network({"D": {"p": 0.0}}), faults=False, queries=[])
+    simulation.owner, simulation.steps = {"p": "source-1"}, {"p": 1.0}
+    simulation.run(3)
+    core = simulation.aggregators["D"].core
     core.announce([Announcement("q", "", 7, (Wanted("D", 0, 7, "sum", {"p": 1.0}, 0.0),))])
-    world.wake["D"] = world.now + SECOND // 2  # values go on meanwhile
-    world.run(2)
-    (hello,) = [row for row in rows(world, "updates.prices") if row["kind"] == "hello" and row["key"] == '["q","",0]']
-    assert hello["value"] == world.journal["p"].at(hello["at"])
+    simulation.wake["D"] = simulation.now + SECOND // 2  # values go on meanwhile
+    simulation.run(2)
+    (hello,) = [
+        row for row in rows(simulation, "updates.prices") if row["kind"] == "hello" and row["key"] == '["q","",0]'
+    ]
+    assert hello["value"] == simulation.journal["p"].at(hello["at"])

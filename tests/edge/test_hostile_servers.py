@@ -210,7 +210,7 @@ def test_keys_of_several_columns_are_judged_by_what_they_make():
     assert endpoint.refusal(".|.") is not None
     assert endpoint.refusal("|") is not None
     assert endpoint.refusal(".|a") is None
-    broken = Endpoint("http://h/{a}", "$", key=("a",), parts=lambda item: int(item))
+    broken = Endpoint("http://h/{a}", "$", key=("a",), parts=lambda item: [int(item)])
     assert "not one of this stream" in broken.refusal("x")
 
 

@@ -9,8 +9,8 @@ pytest.importorskip("aiohttp")
 
 from tolerant.client import StatementClient
 from tolerant.edge.polling import StreamPoller
-from tolerant.edge.polling.stream_poller import endpoint_of, warm
-from tolerant.kernels import snapshots
+from tolerant.edge.polling.stream_poller import SCHEMA, endpoint_of, warm
+from tolerant.kernels.snapshots import State
 from tolerant.sql import CreateStream, encode, parse
 from tolerant.testing.faulty_server import FaultyServer
 from tolerant.transport import MemoryLog
@@ -159,22 +159,33 @@ FORGED = {
 def test_a_forged_model_is_not_taken(name):
     """Compiled code would look where its numbers say."""
     log, poller = _kept_model()
-    arrays, values = poller.poller.state()
-    arrays = {other: array.copy() for other, array in arrays.items()}
-    arrays[name][0] = FORGED[name]
-    _forge(log, poller.stream, arrays, values)
+    state = poller.poller.state()
+    part, field = name.split(".")
+    state[part][field] = state[part][field].copy()
+    state[part][field][0] = FORGED[name]
+    _forge(log, poller.stream, state)
     _starts_anew(log)
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
-    [(3, 2**61), (3, 7), (3, "x"), (4, "x"), (1, {"states": 10**9}), (1, {"costs": 5}), (1, {"servers": 5}), (1, None)],
+    ("name", "value"),
+    [
+        ("now", 2**61),
+        ("now", 7),
+        ("now", "x"),
+        ("origin", "x"),
+        ("options", {"states": 10**9}),
+        ("options", {"costs": 5}),
+        ("options", {"servers": 5}),
+        ("options", None),
+        ("item", None),
+    ],
 )
-def test_a_model_of_another_time_or_with_other_options_is_not_taken(place, value):
+def test_a_model_of_another_time_or_with_other_options_is_not_taken(name, value):
     log, poller = _kept_model()
-    arrays, values = poller.poller.state()
-    values[place] = values[place] | value if isinstance(value, dict) else value
-    _forge(log, poller.stream, arrays, values)
+    state = poller.poller.state()
+    state[name] = state[name] | value if isinstance(value, dict) else value
+    _forge(log, poller.stream, state)
     _starts_anew(log)
 
 
@@ -206,8 +217,8 @@ def _kept_model():
     return log, poller
 
 
-def _forge(log, stream, arrays, values):
-    body = snapshots.pack(arrays, [encode(CreateStream(stream)), values])
+def _forge(log, stream, state):
+    body = SCHEMA.pack(State(stream=encode(CreateStream(stream)), poller=state))
     log.append("models.quotes", compacted([("model", log.end(), body)]))
 
 

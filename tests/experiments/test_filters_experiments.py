@@ -155,7 +155,7 @@ def test_sensitivity():
 
 
 def test_the_table_of_all_policies():
-    cell = {"data": "walk", "queries": "one", "delta": 8.0, "source": "generated", "seeds": 1}
+    cell: dict = {"data": "walk", "queries": "one", "delta": 8.0, "source": "generated", "seeds": 1}
     rows = filters_table5.measure({**cell, "ticks": 400, "warmup": 100})
     assert [row["policy"] for row in rows] == [*filters_table5.POLICIES, "static", "clairvoyant"]
     assert all(row["violations"] == 0 for row in rows)

@@ -91,9 +91,10 @@ def breaks_promise(query, values, filters):
         truth, bottom, top = (pick(side.values()) for side in ({i: Fraction(values[i]) for i in used}, low, high))
     else:
         n = len(query.weights) if query.fn == "avg" else 1
-        truth = sum(k * Fraction(values[i]) for i, k in used.items()) / n
+        truth = sum((k * Fraction(values[i]) for i, k in used.items()), Fraction()) / n
         ends = [(k * low[i], k * high[i]) for i, k in used.items()]
-        bottom, top = sum(min(end) for end in ends) / n, sum(max(end) for end in ends) / n
+        bottom = sum((min(end) for end in ends), Fraction()) / n
+        top = sum((max(end) for end in ends), Fraction()) / n
     slack = Fraction(1e-9) * Fraction(query.within) + Fraction(1e-11) * max(abs(truth), abs(bottom), abs(top))
     return not (bottom - slack <= truth <= top + slack and top - bottom <= 2 * Fraction(query.within) + slack)
 

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tolerant.filters import Change, Coordinator, Filter
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.queries import Aggregate, Answer
 
 ITEMS = ["a", "b", "c", "d", "e"]
+SCHEMA = Schema("coordinator", 1)
 
 
 def both(within: float = 3.0, **options: float) -> Coordinator:
@@ -223,8 +224,9 @@ class Play:
                 self.coordinator.grant_log.drain_grants()
                 self.coordinator.emitter.drain_answers()
                 other = Coordinator(policy=self.policy, shrink=0.1)
-                other.load(*unpack(pack(*self.coordinator.state())))
-                assert pack(*other.state()) == pack(*self.coordinator.state())
+                stored = SCHEMA.pack(self.coordinator.state())
+                other.load(SCHEMA.unpack(stored))
+                assert SCHEMA.pack(other.state()) == stored
                 self.coordinator = other
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from tolerant.filters import Coordinator
 from tolerant.filters.source_forecasts import Forecasts
+from tolerant.kernels.snapshots import Schema
 from tolerant.queries import Aggregate
 
 SUM = Aggregate("both", "sum", {"x": 1, "y": -2}, 6)
@@ -102,8 +103,8 @@ def test_width_moves_from_the_quiet_item_to_the_busy_one():
 def test_it_goes_on_from_its_state_as_if_nothing_had_happened():
     found, _ = run(200)
     other = Coordinator(policy="predictive")
-    arrays, values = found.state()
-    other.load({name: array.copy() for name, array in arrays.items()}, values)
+    schema = Schema("coordinator", 1)
+    other.load(schema.unpack(schema.pack(found.state())))
     assert other.widths == found.widths
     for one in (found, other):
         one.update("x", 99.0, 300, slope=0.5)

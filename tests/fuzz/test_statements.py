@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pytest
 from encoded_statements import EVIL_EXPRESSIONS, EVIL_SELECTS, crafted, known, mutated, valid, view
 
+from tolerant.kinds.views.select import ViewSelect
 from tolerant.sql import CreateQuery, StatementError, decode, encode, parse, parse_many, render
-from tolerant.sql.statements import ViewSelect
 from tolerant.sql.view_select import plan_of
 
 BUDGET = 12.0

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from merging_twin import prices
 
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.merging import Costs, Merger, area, generate, merge, rows, total_cost
 
 BASE = Costs(365, 3.25, 0.16)
@@ -83,8 +83,8 @@ def test_a_restored_merger_goes_on_as_the_other(moves, costs, at):
     play(first, moves)
     second = Merger(costs, seed=4)
     live = play(second, moves[:at])
-    arrays, _ = unpack(pack(second.state()))
-    third = Merger.load(costs, arrays, seed=4)
+    schema = Schema("merger", 1)
+    third = Merger.load(costs, schema.unpack(schema.pack(second.state())), seed=4)
     assert third.channels() == second.channels()
     assert len(third) == len(live)
     for adding, x, y, w, h in moves[at:]:  # the same numbers as `play` would give

@@ -51,9 +51,8 @@ def test_pieces_are_disjoint_in_any_dimension(dimensions, n, seed):
     for procedure in ("union", "pieces"):
         table = channels(rectangles, [range(n)], procedure=procedure)
         rows, _ = route(points, regions_of(table)[0])
-        inside = (
-            (points[:, None] >= rectangles[:, :dimensions]) & (points[:, None] <= rectangles[:, dimensions:])
-        ).all(2)
+        above, below = points[:, None] >= rectangles[:, :dimensions], points[:, None] <= rectangles[:, dimensions:]
+        inside = np.all(above & below, axis=2)
         np.testing.assert_array_equal(np.bincount(rows, minlength=len(points)), inside.any(axis=1))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from merging_twin import area_of, box_of, closure, cost, covers, greedy, partitions, prices, rectangle_sets, union_area
 
@@ -126,6 +126,8 @@ def test_directed_in_windows_never_costs_more_than_pairs():
 @settings(max_examples=40, deadline=None)
 @given(rectangle_sets(), prices)
 def test_clusters_are_the_closure_over_all_pairs(rectangles, costs):
+    # Where nothing but waste costs, rectangles without area cost nothing together or apart: either grouping is right.
+    assume(costs.channel + costs.transfer > 0)
     own = [area_of(r) for r in rectangles]
 
     def joint(a, b):

@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.kernels.snapshots import pack as packed_snapshot
-from tolerant.kernels.snapshots import unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.notifications import Message, Messages, Notice, RangeMin, RangeSubscriptions, Zones
+
+SCHEMA = Schema("notifications", 1)
 
 ends = st.one_of(st.integers(-2, 12).map(float), st.sampled_from([-inf, inf]))
 ranges = st.tuples(ends, ends).map(sorted)
-messages = st.tuples(ranges, ranges).map(lambda p: Message(0.0, *sorted([p[0][0], p[1][0]]), p[0][0] - 3, p[1][1] + 2))
+messages = st.tuples(ranges, ranges).map(
+    lambda p: Message(0.0, min(p[0][0], p[1][0]), max(p[0][0], p[1][0]), p[0][0] - 3, p[1][1] + 2)
+)
 
 
 def batch(listed):
@@ -76,7 +79,7 @@ def test_many_subscriptions_through_splits_and_removals():
         message = Message(0.0, a, b, a - rng.exponential(10), b + rng.exponential(20))
         assert sorted(held.matching(message).tolist()) == expected(slow, message)
         assert held.count(message) == len(expected(slow, message))
-    again = RangeSubscriptions.load(unpack(packed_snapshot(held.state()))[0])
+    again = RangeSubscriptions.load(SCHEMA.unpack(SCHEMA.pack(held.state())))
     assert sorted(again.matching(message).tolist()) == expected(slow, message)
 
 
@@ -116,7 +119,7 @@ def test_what_cannot_be_right_is_refused(call, named):
 @given(st.lists(ranges, max_size=30), st.integers(1, 9), st.lists(ranges, max_size=9), messages)
 def test_each_subscription_has_one_zone_and_hears_there(known, count, others, message):
     zones = Zones([a for a, _ in known], [b for _, b in known], count)
-    again = Zones.load(unpack(packed_snapshot(zones.state()))[0])
+    again = Zones.load(SCHEMA.unpack(SCHEMA.pack(zones.state())))
     reached = zones.reached(message).tolist()
     assert len(set(reached)) == len(reached)
     assert again.reached(message).tolist() == reached

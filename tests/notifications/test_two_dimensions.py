@@ -34,7 +34,7 @@ def test_every_rectangle_affected_is_told_once_and_no_other(changes):
         if height is None:
             notices = table.delete(id_) if rows.pop(id_, None) else []
         else:
-            notices = (table.update if id_ in rows else table.insert)(id_, *place, height)
+            notices = (table.update if id_ in rows else table.insert)(id_, place[0], place[1], height)
             rows[id_] = place, height
         after = answers_2d(rows)
         for rectangle, old, new in zip(RECTANGLES, before.tolist(), after.tolist(), strict=True):

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.planning import CosineSketch, Dynamics, RunningDynamics, cosine_between
 from tolerant.traces import Trace
+
+SCHEMA = Schema("planning", 1)
 
 
 def walks(items=3, ticks=400, seed=0):
@@ -101,8 +103,8 @@ def test_running_dynamics_follow_a_change_and_survive_a_snapshot():
     running.update(np.cumsum(rng.normal(0, [1, 5], (500, 2)), axis=0))
     found = running.dynamics()
     assert found.sumdiff[1] > 3 * found.sumdiff[0]
-    arrays, values = unpack(pack(*running.state()))
-    again = RunningDynamics.from_state(arrays, values)
+    again = RunningDynamics(())
+    again.load(SCHEMA.unpack(SCHEMA.pack(running.state())))
     for one in (running, again):
         one.update([1.0, 2.0])
     assert again.dynamics().sumdiff.tolist() == running.dynamics().sumdiff.tolist()
@@ -140,7 +142,8 @@ def test_sketches_of_two_nodes_know_how_alike_their_items_are():
     assert halves[0].sums == pytest.approx(left.sums)
     halves[0].decay(0.5)
     assert halves[0].sums == pytest.approx(left.sums / 2)
-    again = CosineSketch.from_state(*unpack(pack(*left.state())))
+    again = CosineSketch(())
+    again.load(SCHEMA.unpack(SCHEMA.pack(left.state())))
     assert again.sums.tolist() == left.sums.tolist()
 
 

@@ -32,7 +32,10 @@ def shape(made):
 @settings(max_examples=150, deadline=None)
 def test_greedy_plans_are_those_of_the_plain_frame(case, rule, alpha):
     query, network, dynamics = case
-    made, expected = plan(query, network, dynamics, rule, alpha=alpha), plain.greedy(*case, rule, alpha)
+    made, expected = (
+        plan(query, network, dynamics, rule, alpha=alpha),
+        plain.greedy(query, network, dynamics, rule, alpha),
+    )
     # Where items cancel to nothing scores are rounding errors, and ties fall either way.
     if shape(made) != shape(expected):
         rates = plain.Rates(query, dynamics)

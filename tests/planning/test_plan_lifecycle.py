@@ -1,6 +1,5 @@
 """Plans at run time: servers and client, changing over, alpha, replanning, failing aggregators."""
 
-import json
 import math
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planning_cases import cases, walk
 
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.planning import (
     HEURISTICS,
     AlphaController,
@@ -30,6 +29,8 @@ from tolerant.planning import (
 )
 from tolerant.queries import Aggregate
 from tolerant.traces import Trace
+
+SCHEMA = Schema("planning", 1)
 
 
 class Hierarchy:
@@ -113,7 +114,7 @@ def test_a_new_plan_answers_when_all_its_parts_have_spoken():
     client.refresh(0, 99.0, 4)  # of no plan that counts
     assert client.settling
     assert client.answer()[1] == 3.5
-    again = PlanClient.from_state(json.loads(json.dumps(client.state())), QUERY, NETWORK)
+    again = PlanClient.from_state(SCHEMA.unpack(SCHEMA.pack(client.state())), QUERY, NETWORK)
     for one in (client, again):
         one.refresh(1, 20.0, 5)
         assert not one.settling
@@ -159,7 +160,7 @@ def test_servers_name_what_is_missing_and_survive_a_snapshot():
         PartServer(part, {"p": 0.5}, {"p": 1, "q": 1})
     server = PartServer(part, {"p": 0.5, "q": 0.25}, {"p": 10, "q": 20})
     server.offer("p", 10.75)
-    again = PartServer.from_state(json.loads(json.dumps(server.state())))
+    again = PartServer.from_state(SCHEMA.unpack(SCHEMA.pack(server.state())))
     assert server.offer("p", 11.5) == again.offer("p", 11.5) == 3.0
     with pytest.raises(ValueError, match="item 'z' is not in the part"):
         server.offer("z", 1.0)
@@ -174,7 +175,9 @@ def test_alpha_rises_while_repairs_are_many_and_falls_when_they_are_not():
             controller.observe(repaired)
         seen.append(controller.alpha)
     assert seen == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 20])
-    controller = AlphaController.from_state(json.loads(json.dumps(controller.state())))
+    stored = SCHEMA.pack(controller.state())
+    controller = AlphaController(0.5)
+    controller.load(SCHEMA.unpack(stored))
     for _ in range(10 * 40):
         controller.observe(fine)
     assert controller.alpha == 0
@@ -270,7 +273,7 @@ def test_a_planner_goes_on_from_a_snapshot_as_if_nothing_had_been():
     one = Planner(NETWORK, [QUERY], PlannerOptions(period=50))
     one.update(values[:200])
     one.mark_down("B")
-    other = Planner.from_state(*unpack(pack(*one.state())), NETWORK, [QUERY], PlannerOptions(period=50))
+    other = Planner.from_state(SCHEMA.unpack(SCHEMA.pack(one.state())), NETWORK, [QUERY], PlannerOptions(period=50))
     for planner in (one, other):
         planner.update(values[200:])
         planner.mark_returned("B")

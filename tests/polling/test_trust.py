@@ -153,7 +153,7 @@ def test_an_outage_is_not_learned_from():
     queries = sums(trace)
     plain = Play(trace, queries).run(range(900))
     play = Play(trace, queries, lambda item, tick: 420 <= tick < 480).run(range(900))
-    before, after = plain.poller.state()[0], play.poller.state()[0]
+    before, after = dict(plain.poller.state().arrays()), dict(play.poller.state().arrays())
     # Everything due is asked for once it answers, then it continues as before.
     after_it = range(500, 900)
     assert play.per_tick(after_it) <= 1.3 * plain.per_tick(after_it)
@@ -225,7 +225,7 @@ def test_delivered_is_of_a_full_window_and_of_the_time_of_the_query_itself():
     play.run(range(750, 1_000))
     first = next(tick for tick in range(750, 1_000) if not np.isnan(of_query(play, tick).fidelity))
     assert first == 801
-    table = play.poller.state()[0]
+    table = dict(play.poller.state().arrays())
     assert table["query.ticks"].tolist() == [800 - 593, 800 - 749]
     assert np.isnan(of_query(play, 999, "q1").fidelity)
 
@@ -235,7 +235,7 @@ def test_a_query_without_all_its_values_has_delivered_nothing():
     queries = [Aggregate.over("q0", "sum", trace.items, 2.0, 0.95)]
     play = Play(trace, queries, lambda item, tick: item == "i01" and tick < 410).run(range(500))
     assert play.answers[409] == []
-    assert play.poller.state()[0]["query.ticks"].tolist() == [0.0]
+    assert dict(play.poller.state().arrays())["query.ticks"].tolist() == [0.0]
 
 
 def test_what_cannot_be_had_is_saved_and_restored():

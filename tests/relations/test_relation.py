@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from relations_twin import SlowRelation, said
 
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.kernels.versions import version
 from tolerant.relations import Changes, Relation
 from tolerant.streams import Column
@@ -19,6 +19,7 @@ COLUMNS = (
     Column("size", "FLOAT"),
 )
 SOURCES = ("shop", "depot")
+SCHEMA = Schema("relation", 1)
 
 
 def row_of(number, price):
@@ -71,8 +72,7 @@ def test_a_relation_does_what_its_twin_does(batches, random):
         assert dict(zip(fast.keys().tolist(), rows, strict=True)) == slow.rows
         assert len(fast) == len(slow.rows)
         if random.random() < 0.3:
-            state = unpack(pack(*fast.state()))
-            fast = Relation.load(COLUMNS, *state)
+            fast = Relation.load(COLUMNS, SCHEMA.unpack(SCHEMA.pack(fast.state())))
 
 
 @settings(deadline=None)
@@ -81,11 +81,11 @@ def test_restoring_and_going_on_is_going_on_bit_for_bit(batches, cut):
     going = Relation(COLUMNS)
     for batch in batches[:cut]:
         going.apply(changes_of(batch))
-    restored = Relation.load(COLUMNS, *unpack(pack(*going.state())))
-    assert pack(*restored.state()) == pack(*going.state())
+    restored = Relation.load(COLUMNS, SCHEMA.unpack(SCHEMA.pack(going.state())))
+    assert SCHEMA.pack(restored.state()) == SCHEMA.pack(going.state())
     for batch in batches[cut:]:
         assert said(going.apply(changes_of(batch))) == said(restored.apply(changes_of(batch)))
-    assert pack(*restored.state()) == pack(*going.state())
+    assert SCHEMA.pack(restored.state()) == SCHEMA.pack(going.state())
 
 
 def test_an_insert_of_a_known_key_replaces_and_the_same_again_says_nothing():
@@ -125,9 +125,9 @@ def test_rows_that_are_gone_leave_nothing_behind():
         relation.apply(changes_of([(True, str(number), number, "shop", 2 * number + 1, row_of(number, 1.0))]))
         relation.apply(changes_of([(False, str(number), number, "shop", 2 * number + 2, row_of(number, 1.0))]))
     assert len(relation) == 0
-    arrays, values = relation.state()
-    assert all(len(array) == 0 for array in arrays.values())
-    assert values == {"heard": [["shop", 600]], "unknown": 0, "duplicates": 0}
+    state = relation.state()
+    assert all(len(array) == 0 for _, array in state.arrays())
+    assert (state["newest"], state["unknown"], state["duplicates"]) == ([["shop", 600]], 0, 0)
 
 
 def test_a_new_epoch_makes_no_duplicates_of_an_older_ones_rows():

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.relations import SubscriptionTable
 
 TYPES = {"low": "DOUBLE", "many": "BIGINT", "name": "STRING"}
 IDS = st.lists(st.integers(-3, 25), max_size=30)
+SCHEMA = Schema("subscriptions", 1)
 
 
 def columns_of(values):
@@ -37,8 +38,8 @@ def test_they_do_what_a_dict_does(steps):
         elif step == "remove":
             assert fast.remove_many(array).tolist() == [slow.pop(id_, None) is not None for id_ in ids]
         else:
-            restored = SubscriptionTable.load(TYPES, unpack(pack(fast.state()))[0])
-            assert pack(restored.state()) == pack(fast.state())
+            restored = SubscriptionTable.load(TYPES, SCHEMA.unpack(SCHEMA.pack(fast.state())))
+            assert SCHEMA.pack(restored.state()) == SCHEMA.pack(fast.state())
             fast = restored
         assert len(fast) == len(slow)
         found = fast.columns()

@@ -62,9 +62,9 @@ def slow_cache(references, memory, ranked):
 
 def best_by_trying(r, s, memory, window=None, warmup=0):
     """The most results of any sequence of decisions."""
-    states = {(): 0}
+    states: dict[tuple, int] = {(): 0}
     for t in range(len(r)):
-        after = {}
+        after: dict[tuple, int] = {}
         for held, results in states.items():
             if t >= warmup:
                 results += sum(value == (s[t] if stream == 0 else r[t]) for stream, value, _ in held)

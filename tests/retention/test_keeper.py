@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.retention import Keeper, Possible
 from tolerant.retention.frequencies import DecayedFrequencies
+
+SCHEMA = Schema("keeper", 1)
 
 MOMENTS = st.lists(st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3)), min_size=1, max_size=4), max_size=40)
 
@@ -33,10 +35,10 @@ def test_neither_cuts_nor_restarts_change_anything(moments, memory, cuts):
     for end in [*sorted(min(cut, len(moments)) for cut in cuts), len(moments)]:
         for kept, ids in zip(found, parts.take(*arrays(moments[begin:end], begin)), strict=True):
             kept += ids.tolist()
-        parts, begin = Keeper.load(*unpack(pack(*parts.state()))), end
+        parts, begin = Keeper.load(SCHEMA.unpack(SCHEMA.pack(parts.state()))), end
     assert list(found) == expected
     assert parts.held().tolist() == whole.held().tolist()
-    assert pack(*parts.state()) == pack(*whole.state())
+    assert SCHEMA.pack(parts.state()) == SCHEMA.pack(whole.state())
     assert len(whole) <= memory
     streams, values = (column.tolist() for column in arrays(moments)[1:])
     assert all(values[a] == values[b] and streams[a] != streams[b] for a, b in zip(*expected, strict=True))
@@ -70,7 +72,8 @@ def test_the_number_of_possible_results_is_estimated_within_its_error(make):
         for part in np.array_split(np.arange(N), 7):
             possible.observe(0, r[part])
             possible.observe(1, s[part])
-        again = Possible.load(possible.state())
+        again = Possible()
+        again.load(possible.state())
         assert again.estimate() == possible.estimate()
         errors.append((possible.estimate().value - pairs_of(r, s)) / possible.estimate().error)
     assert np.abs(errors).max() < 4
@@ -93,7 +96,8 @@ def test_frequencies_of_some_values_only():
     frequent = np.arange(20)
     assert np.allclose(limited.weights(frequent, 1), plain.weights(frequent, 1))
     assert limited.state()["keys"].nbytes <= 2 * 8 * 1024 < plain.state()["keys"].nbytes
-    again = DecayedFrequencies.load(limited.state())
+    again = DecayedFrequencies([1.0])
+    again.load(limited.state())
     assert again.limit == 300
 
 
@@ -118,5 +122,5 @@ def test_what_is_kept_takes_the_same_room_however_long_it_runs():
         line = np.arange(part * n, (part + 1) * n)
         values = np.stack([line + rng.integers(-50, 51, n), line - 80 + rng.integers(-50, 51, n)], axis=1).ravel()
         keeper.take(np.repeat(line, 2), np.tile([0, 1], n), values)
-        sizes.append(sum(array.nbytes for array in keeper.state()[0].values()))
+        sizes.append(sum(array.nbytes for _, array in keeper.state().arrays()))
     assert max(sizes[1:]) <= 1.1 * sizes[1]

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tolerant.experiments.workloads.cache_baselines import shifting_zipf
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.retention import Lookups, cache
 
 N = 1500
+SCHEMA = Schema("lookups", 1)
 WORKLOADS = {
     "skewed": lambda rng: rng.zipf(1.3, N) % 5000,
     "rising": lambda rng: np.arange(N) // 3 + rng.integers(-20, 20, N),
@@ -28,7 +29,7 @@ def reverting(rng, n):
 
 
 def again(lookups):
-    return Lookups.load(*unpack(pack(*lookups.state())))
+    return Lookups.load(SCHEMA.unpack(SCHEMA.pack(lookups.state())))
 
 
 @settings(max_examples=8, deadline=None)
@@ -44,7 +45,7 @@ def test_neither_cuts_nor_restarts_change_anything(workload, seed, memory, cuts)
         found += parts.take(values[begin:end]).tolist()
         parts, begin = again(parts), end
     assert found == expected.tolist()
-    assert pack(*parts.state()) == pack(*whole.state())
+    assert SCHEMA.pack(parts.state()) == SCHEMA.pack(whole.state())
     assert (whole.asked, whole.hits) == (N, np.count_nonzero(expected))
 
 
@@ -83,7 +84,7 @@ def test_state_does_not_grow():
     lookups, rng, sizes = Lookups.bounded(100), np.random.default_rng(2), []
     for _ in range(6):
         lookups.take(rng.integers(0, 10**9, 4000))
-        sizes.append(len(pack(*lookups.state())))
+        sizes.append(len(SCHEMA.pack(lookups.state())))
     assert max(sizes[2:]) <= 1.1 * sizes[1]
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.kernels.snapshots import pack, unpack
+from tolerant.kernels.snapshots import Schema
 from tolerant.retention import AR1, Stationary, Store, Trend, UniformNoise, Walk, join
 
 OFTEN = Stationary({0: 0.3, 1: 0.2, 2: 0.15, 3: 0.1})
@@ -65,8 +65,8 @@ def test_a_store_that_was_put_away_goes_on_as_if_it_had_not(options):
     assert offered(plain, r[:75], s[:75]) == offered(other, r[:75], s[:75])
     other.offer("r", [1000], [3])
     plain.offer("r", [1000], [3])
-    arrays, values = unpack(pack(*other.state()))
-    again = Store.load(arrays, values, **options)
+    schema = Schema("store", 1)
+    again = Store.load(schema.unpack(schema.pack(other.state())), **options)
     plain.held()
     assert offered(plain, r[75:], s[75:]) == offered(again, r[75:], s[75:])
     assert plain.held().tolist() == again.held().tolist()

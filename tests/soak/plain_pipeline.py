@@ -9,6 +9,7 @@ import pickle
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tolerant.edge import find_stream
 from tolerant.kinds.bounded.shard import BoundedShard
@@ -28,7 +29,7 @@ def keep(path: Path, what: object) -> None:
     os.replace(new, path)
 
 
-def kept(path: Path, default: object) -> object:
+def kept(path: Path, default: Any) -> Any:
     return pickle.loads(path.read_bytes()) if path.exists() else default
 
 

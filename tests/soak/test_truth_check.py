@@ -23,6 +23,8 @@ from tolerant.transport.rows import unpack
 HERE = Path(__file__).parent
 SENSORS, PROCESSES = 200, 3
 LEASE, LATENCY = 6 * SECOND, 2 * SECOND
+PATIENCE = 300.0
+"""Seconds that anything may take: processes start slowly on a machine that is busy with others."""
 WITHIN = {"count": 0.0, "sum": 200.0, "avg": 1.5, "min": 2.0, "max": 2.0}
 STATEMENTS = (
     "CREATE STREAM plant (sensor STRING, v DOUBLE) KEY (sensor) WITH (period = 5, lease = '6 s', latency = '2 s');"
@@ -128,7 +130,7 @@ def report(plant: Plant, seconds: float) -> Verdict:
     return verdict
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(1000)
 def test_no_settled_answer_is_wrong_through_kills(tmp_path: Path) -> None:
     plant = Plant(tmp_path, plain)
     try:
@@ -137,14 +139,14 @@ def test_no_settled_answer_is_wrong_through_kills(tmp_path: Path) -> None:
         began = time.monotonic()
         for name in ("pipeline", *plant.names):
             plant.start(name)
-        plant.wait(lambda: all(map(plant.settled, WITHIN)), "settled answers", 120)
+        plant.wait(lambda: all(map(plant.settled, WITHIN)), "settled answers", PATIENCE)
         plant.kill("sensors-1")
         time.sleep(2)
         plant.kill("pipeline")
         plant.start("pipeline")
-        plant.wait(lambda: not plant.settled("sum"), "an answer that is not settled", 60)
+        plant.wait(lambda: not plant.settled("sum"), "an answer that is not settled", PATIENCE)
         plant.start("sensors-1")
-        plant.wait(lambda: all(map(plant.settled, WITHIN)), "settled answers again", 60)
+        plant.wait(lambda: all(map(plant.settled, WITHIN)), "settled answers again", PATIENCE)
         plant.kill("pipeline")
         plant.kill("sensors-2")
         plant.start("pipeline")
@@ -165,17 +167,17 @@ def test_no_settled_answer_is_wrong_in_the_long_run(tmp_path: Path) -> None:
     try:
         began = time.monotonic()
         plant.start("pipeline")
-        plant.wait(lambda: plant.log.read("updates.plant"), "the pipeline", 300)
+        plant.wait(lambda: plant.log.read("updates.plant"), "the pipeline", PATIENCE)
         for name in plant.names:
             plant.start(name)
-        plant.wait(lambda: all(map(plant.settled, WITHIN)), "settled answers", 300)
+        plant.wait(lambda: all(map(plant.settled, WITHIN)), "settled answers", PATIENCE)
         while time.monotonic() - began < seconds:
             time.sleep(chance.uniform(3, 25))
             victim = chance.choice(["pipeline", *plant.names, *plant.names])
             plant.kill(victim)
             time.sleep(chance.choice([0.0, 1.0, 4.0, 12.0]) if victim != "pipeline" else 0.0)
             plant.start(victim)
-            plant.wait(lambda: all(map(plant.settled, WITHIN)), f"settled answers after a kill of {victim}", 300)
+            plant.wait(lambda: all(map(plant.settled, WITHIN)), f"settled answers after a kill of {victim}", PATIENCE)
         verdict = report(plant, time.monotonic() - began)
         assert set(verdict.checked) == set(WITHIN)
     finally:

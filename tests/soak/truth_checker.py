@@ -88,8 +88,8 @@ class Truth:
         self.at = np.array([at for at, _, _ in sets])
         self.values = np.full((len(sets), sensors), np.nan)
         current = np.full(sensors, np.nan)
-        for row, (_, first, values) in enumerate(sets):
-            current[first : first + len(values)] = values
+        for row, (_, begin, changed) in enumerate(sets):
+            current[begin : begin + len(changed)] = changed
             self.values[row] = current
 
     @staticmethod

@@ -31,9 +31,9 @@ class _Broken(BoundedShard):
         super().__init__(made.stream, shard, made.epoch, made.checkpoint)
         self._kills = made.kills
 
-    def _rows(self, arrived: Arrived, partition: int) -> None:
+    def _take_arrived(self, arrived: Arrived, partition: int) -> None:
         if ((arrived.rows["value"] == POISON) & (arrived.rows["kind"] != ACK)).any():
             if self._kills:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise ZeroDivisionError("a bug")
-        super()._rows(arrived, partition)
+        super()._take_arrived(arrived, partition)

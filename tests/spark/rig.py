@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ class Rig:
         assert isinstance(created, CreateStream)
         self.stream: Stream = created.stream
         self.now = START
-        self.shard = BoundedShard(self.stream, 0, 1, CHECKPOINT)
+        self.shard: Any = BoundedShard(self.stream, 0, 1, CHECKPOINT)
         self.sources: dict[str, SourceCore] = {}
         self.position = 0
         self.granted: dict[str, int] = {}

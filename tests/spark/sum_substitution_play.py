@@ -16,8 +16,6 @@ from tolerant.transport.conflicts import read_conflicts
 from tolerant.transport.rows import read_grants, unpack
 from tolerant.transport.sums import read_sums
 
-OFFERED, FORMING, FORMED, PARTING = range(4)
-
 
 class Play:
     """One tick a second: readings, the shard, what it says to the sources.
@@ -40,17 +38,16 @@ class Play:
         stream = f"CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind) {options}"
         self.rig = Rig(*statements, stream=stream)
         if shards > 1:
-            stream = self.rig.stream
-            own = [BoundedShard(stream, shard, 1, CHECKPOINT) for shard in range(shards)]
-            self.rig.shard = SeveralShards(Split(stream), own)
+            own = [BoundedShard(self.rig.stream, shard, 1, CHECKPOINT) for shard in range(shards)]
+            self.rig.shard = SeveralShards(Split(self.rig.stream), own)
         self.formed, self.form = formed, form
         self.heard: dict[str, int] = {}
         self.sent: Counter[str] = Counter()
         self.truth: list[dict[str, float]] = []
 
     @property
-    def forms(self):
-        return self.rig.shard._engine.forms
+    def groups(self):
+        return self.rig.shard._engine.sums.groups
 
     def start(self, source: str, epoch: int = 1) -> None:
         """Start a source, or start it again, as it would: told what stands before its first hello."""
@@ -123,7 +120,7 @@ class Play:
 
     def phases(self) -> list[int]:
         """Of all sets."""
-        return [one.phase for one in self.forms.sets.values()]
+        return [group.phase for group in self.groups]
 
     def check(
         self, query: str, truth: Sequence[float], within: float, unsettled: range = range(0), group: str = ""

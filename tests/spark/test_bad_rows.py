@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,13 @@ YEAR_9999 = 253_402_300_799 * SECOND
 
 def forged(**columns):
     """A row of another source, with these values."""
-    row = {"kind": "update", "keys": [key("x")], "at": [START + SECOND], "sequence": [version(1, 1)], "value": [1.0]}
+    row: dict[str, Any] = {
+        "kind": "update",
+        "keys": [key("x")],
+        "at": [START + SECOND],
+        "sequence": [version(1, 1)],
+        "value": [1.0],
+    }
     row |= {"through": START, "source": "forger", **columns}
     return updates_batch(**row)
 

@@ -17,7 +17,7 @@ from tolerant.kinds import shard_factory
 from tolerant.spark.runner import Runner
 from tolerant.spark.views.shard import ViewShard
 from tolerant.sql import CreateStream, JoinInput, encode, parse
-from tolerant.sql.pipeline_ids import AppendOnlyJoinInput, Views
+from tolerant.sql.pipeline_inputs import AppendOnlyJoinInput, Views
 from tolerant.testing.networks import SimulatedNetwork
 from tolerant.transport import MemoryLog
 from tolerant.transport.changes import clock_row
@@ -156,16 +156,3 @@ def test_an_item_of_a_bad_entry_is_told_by_its_row():
 def _clock(log):
     log.append("updates.traffic", clock_batch(1_000_000_000_000_000))
     return log.read("updates.traffic")
-
-
-def test_dead_letters_of_one_entry_are_bounded():
-    log = log_of("traffic", packed(pa.string(), [None] * 5000))
-    outputs = SHARDS["traffic"]().take([*log.read("queries"), *_clock(log)])
-    dead = [
-        row
-        for output in outputs
-        if output.topic == "dead_letters.traffic"
-        for row in unpack(output.payload).to_pylist()
-    ]
-    assert len(dead) <= 101
-    assert any("5,000" in row["reason"] for row in dead)

@@ -12,9 +12,9 @@ from test_table_shard import TOPICS, Shop
 from tolerant.client import Client, StatementClient
 from tolerant.kinds.ranges.channel_groups import Regrouping, coarse, grain, renumbered, tiles
 from tolerant.kinds.ranges.channel_table import cut_exactly
+from tolerant.kinds.ranges.sharing import Sharing
 from tolerant.merging import Costs, RowRates
 from tolerant.sql import Subscribe, Unsubscribe, parse
-from tolerant.sql.statements import Sharing
 from tolerant.streams import SECOND
 from tolerant.testing.channel_listener import ChannelListenerFactory
 from tolerant.transport.rows import unpack

@@ -48,12 +48,12 @@ def test_a_network_passes_over_years_and_leaps_as_it_walks(most, monkeypatch):
     monkeypatch.setattr(network, "LEAP", most)
     world = SimulatedNetwork(4, faults=False)
     world.run(3)
-    before = world.shard._life.passed
+    before = world.shard._progress.passed
     world.now += 3600 * SECOND  # moderate: both ways can be gone
     world.run(6)
-    assert world.shard._life.passed - before > 3600 - 60
+    assert world.shard._progress.passed - before > 3600 - 60
     assert world.violations() == []
-    assert all(not alive.silent for alive in world.shard._alive.values())
+    assert not any(alive.silent for _, alive in world.shard._aggregators.items())
     assert any(answer.settled for answer in world.answers("q0")[-5:])
 
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from rig import START, TRAFFIC, Rig
 
 from tolerant.pipeline.delay_histogram import Delays
-from tolerant.pipeline.event_time import EventTimeBuffer
-from tolerant.pipeline.intake import ROW
+from tolerant.pipeline.event_time import EventTime
 from tolerant.streams import SECOND
 
 
@@ -31,23 +30,21 @@ def test_delays_are_forgotten():
 
 
 def test_the_horizon_follows_the_delays_seen_and_never_goes_back():
-    timeline = EventTimeBuffer(SECOND, 10 * SECOND, percentile=99.0)
+    event_time = EventTime(SECOND, 10 * SECOND, percentile=99.0, longest=10 * SECOND)
     watermarks = []
     for second in range(100, 220):
         delay = 100_000 if second < 160 else 700_000
-        timeline.tick(second * SECOND, 0)
-        watermarks.append(timeline.watermark)
-        rows = np.zeros(50, ROW)
-        rows["at"] = second * SECOND - delay
-        timeline.note_delays(rows, 0)
+        event_time.tick(second * SECOND)
+        watermarks.append(event_time.watermark)
+        event_time.note_delays(np.full(50, second * SECOND - delay))
     assert watermarks == sorted(watermarks)
-    assert timeline.latency >= 700_000
+    assert event_time.latency >= 700_000
     waits = [second * SECOND - watermark for second, watermark in zip(range(100, 220), watermarks, strict=True)]
     assert waits[0] == SECOND
     assert 100_000 <= waits[50] <= 130_000
-    again = EventTimeBuffer(SECOND, 10 * SECOND, percentile=99.0)
-    again.load(*timeline.state())
-    assert again.latency == timeline.latency
+    again = EventTime(SECOND, 10 * SECOND, percentile=99.0, longest=10 * SECOND)
+    again.load(event_time.state())
+    assert again.latency == event_time.latency
 
 
 def test_a_stream_that_waits_for_a_percentile_answers_sooner():

@@ -8,9 +8,9 @@ from live import Live
 from test_view_pushes import SUPPLY
 
 from tolerant.client import load_catalogue
+from tolerant.kinds.views.select import ViewSelect
 from tolerant.spark.views.engine import SparkEngine
 from tolerant.sql import CreateQuery, encode, parse, render
-from tolerant.sql.statements import ViewSelect
 from tolerant.transport.rows import STATEMENTS, unpack
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]

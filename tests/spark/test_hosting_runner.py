@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tolerant.spark.failures import reason
 from tolerant.spark.occupancy import PipelineRuns
 from tolerant.spark.retention import retention, tidy
 from tolerant.spark.runner import PipelineFailed, Runner
-from tolerant.sql import Catalogue, encode, kinds, parse
+from tolerant.sql import Catalogue, encode, parse
 from tolerant.streams import SECOND
 from tolerant.transport import Fenced, LogError, MemoryLog, rows
 from tolerant.transport.common import wall_clock
@@ -238,10 +238,8 @@ def test_statements_while_it_runs(
 
 
 def test_a_pair_of_tables_has_a_pipeline_and_time_in_both_topics(
-    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline], monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, begin: Callable[..., Background], started: list[FakePipeline]
 ) -> None:
-    available = tuple(replace(kind, available=True) for kind in kinds.KINDS)
-    monkeypatch.setattr(kinds, "KINDS", available)
     for table in ("r", "s"):
         say(log, f"CREATE TABLE {table} (k BIGINT, a DOUBLE) KEY (k)")
     say(log, "CREATE QUERY q AS SELECT * FROM s JOIN r ON s.k = r.k KEEP 5 ROWS")
@@ -357,7 +355,7 @@ def test_spark_that_has_gone_does_not_hang(
     say(log, STREAM)
     running = begin()
     wait(lambda: started)
-    started[0].query = Gone()
+    started[0].query = Gone()  # type: ignore[assignment]
     running.thread.join(20)
     assert "Spark has gone: connection refused" in str(running.error)
 

@@ -37,7 +37,7 @@ def test_the_predicted_value_of_a_dead_source_does_not_leave_its_last_one_behind
     rig = Rig(TOP, TOTAL, stream=STREAM.format(""))
     rig.start("edge")
     climb(rig, 150, a=slope, b=0.0)
-    assert rig.shard._engine.coordinator.item_view(rig.shard._engine.items()).believed.max() <= 6
+    assert rig.shard._engine._coordinator.item_view(rig.shard._engine.registry.items()).believed.max() <= 6
     assert rig.answers("top")[-1].settled
     assert rig.answers("total")[-1].settled
     values = climb(rig, 1, a=slope, b=0.0)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 from poisonous import POISON, Poisonous
@@ -38,7 +39,7 @@ def test_a_pipeline_goes_on_without_the_entry_that_breaks_it(spark, tmp_path, ki
     log = open_log(f"sqlite:///{tmp_path}/log.db", create=True)
     for text in (STREAM, QUERY):
         StatementClient(log).send(parse(text))
-    seen = {"told": [], "error": None}
+    seen: dict[str, Any] = {"told": [], "error": None}
 
     def make(stream, epoch, checkpoint):
         return Poisonous(stream, epoch, checkpoint, kills)

@@ -15,12 +15,12 @@ from tolerant.cli.explain_joins import standing_join
 from tolerant.cli.statement_output import submit
 from tolerant.client import Client, StatementClient, kept_share, load_catalogue
 from tolerant.edge import Table, load_lookup
+from tolerant.kinds.kept_joins.lookup_join import fetch_from
+from tolerant.kinds.kept_joins.select import KeepJoinSelect
 from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
-from tolerant.kinds.lookups.lookup_join import fetch_from
 from tolerant.pipeline.join_codes import codes
 from tolerant.retention import Lookups
 from tolerant.sql import AppendOnlyJoinInput, StatementError
-from tolerant.sql.lookups import lookup_table
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import compacted
 from tolerant.transport.topics import changes_topic
@@ -164,7 +164,7 @@ def test_the_share_of_rows_that_were_held(tmp_path, kind):
     assert status["rows"] == 40
     catalogue = load_catalogue(shop.log)
     query = catalogue.queries["looked"]
-    told = standing_join(shop.log, query, lookup_table(query, catalogue).name)
+    told = standing_join(shop.log, query, KeepJoinSelect.of(query).lookup_table(catalogue).name)
     assert (told.keep, told.kept, told.looked_up, told.share) == (40, 40, "parts", said.share)
 
 
@@ -234,7 +234,7 @@ def test_keys_of_every_type_are_looked_up(tmp_path, type_name):
 
 def test_a_text_whose_code_is_that_of_another_is_fetched(tmp_path, monkeypatch):
     shop = shop_of(tmp_path, range(6), 3)
-    monkeypatch.setattr("tolerant.kinds.lookups.lookup_join.codes", lambda values: np.asarray(values, np.int64) // 2)
+    monkeypatch.setattr("tolerant.kinds.kept_joins.lookup_join.codes", lambda values: np.asarray(values, np.int64) // 2)
     orders = [0, 1, 0, 1, 2, 3, 9, 8, 9, 0, 0]
     for k, part in enumerate(orders):
         shop.order(part)

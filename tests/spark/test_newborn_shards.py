@@ -7,7 +7,7 @@ import pytest
 from tolerant.kinds import shard_factory
 from tolerant.planning import Network, network_text
 from tolerant.sql import CreateStream, CreateTable, parse
-from tolerant.sql.pipeline_ids import AppendOnlyJoinInput, JoinInput
+from tolerant.sql.pipeline_inputs import AppendOnlyJoinInput, JoinInput
 
 
 def stream(text: str):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from test_table_shard import STOCK, Shop
 
 from tolerant.client import Client
-from tolerant.client.range_answer_listener import NoticeExtractor
+from tolerant.kinds.notices.listener import NoticeExtractor
 from tolerant.sql import parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.transport.rows import unpack

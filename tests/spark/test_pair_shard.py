@@ -8,6 +8,7 @@ import pytest
 
 from tolerant.client import StatementClient
 from tolerant.edge import Table
+from tolerant.kernels.snapshots import State
 from tolerant.kinds.joins import queries as pair_queries
 from tolerant.kinds.joins.shard import PairShard
 from tolerant.sql import JoinInput, parse
@@ -47,9 +48,9 @@ class Teller:
         return {"first": self.first}
 
     def state(self):
-        return {"first": np.array([self.first])}
+        return State(first=np.array([self.first]))
 
-    def say(self, changes):
+    def outputs(self, changes):
         found = [
             {"table": name, "step": step, "at": at - START, "row": row, "key": key, "insert": insert}
             for name, side in zip(self._names, changes, strict=True)
@@ -65,7 +66,7 @@ class Teller:
 
 @pytest.fixture(autouse=True)
 def hosted(monkeypatch):
-    monkeypatch.setitem(pair_queries.MAKERS, type(TOLD.select), Teller)
+    monkeypatch.setattr(pair_queries, "shard_query_of", lambda query: Teller)
 
 
 class PairShop:

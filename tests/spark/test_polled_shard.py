@@ -16,7 +16,7 @@ from tolerant.polling import Poller
 from tolerant.polling.pull_replay import advance_to, replay_pull
 from tolerant.queries import Answer
 from tolerant.sql import Catalogue, encode, parse
-from tolerant.sql.polled import PolledQueries, poller_options
+from tolerant.sql.polled_queries import PolledQueries, poller_options
 from tolerant.streams import SECOND
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.pulls import Pull, pulls_batch
@@ -233,7 +233,7 @@ def test_a_late_pull_counts_at_once():
     exchange.pull("C", 3.0, behind=1.0)
     exchange.tick()
     assert exchange.answer("total").value == 5.0
-    assert exchange.shard._tally["late"] == 1
+    assert exchange.shard._counters["late"] == 1
 
 
 def test_the_fidelity_delivered_so_far_is_told():

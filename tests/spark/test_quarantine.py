@@ -18,8 +18,10 @@ from test_table_shard import AREA, CHEAP, Shop
 
 from tolerant.kernels.versions import version
 from tolerant.kinds.bounded.engine import Engine
+from tolerant.kinds.bounded.open_queries import OpenQueries
 from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.kinds.joins import queries as pair_queries
+from tolerant.kinds.network.planned_queries import PlannedQueries
 from tolerant.kinds.network.shard import NetworkShard
 from tolerant.kinds.polled.shard import PolledShard
 from tolerant.pipeline.entry_by_entry import Careful, EntryFailed, Suspect, rows_at_fault
@@ -57,7 +59,7 @@ EACH = "CREATE QUERY each AS SELECT host, SUM(rate) FROM traffic GROUP BY host W
 
 @pytest.fixture(autouse=True)
 def _teller(monkeypatch):
-    monkeypatch.setitem(pair_queries.MAKERS, type(TOLD.select), Teller)
+    monkeypatch.setattr(pair_queries, "shard_query_of", lambda query: Teller)
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +153,7 @@ def has(name, value):
     """Whether rows that an engine applies have this value of this item, other than to confirm a grant."""
 
     def is_poison(engine, rows):
-        names = engine.coordinator.membership.item_names
+        names = engine._coordinator.membership.item_names
         found = rows[(rows["item"] >= 0) & (rows["value"] == value) & (rows["kind"] != ACK)]
         return any(names[item] == key(name) for item in found["item"])
 
@@ -168,7 +170,7 @@ def brings_more_than(limit):
 def test_a_row_that_breaks_the_core_is_dropped_alone(tmp_path, monkeypatch):
     """The bug strikes when the row's time has come, at a clock row: no other row is lost with it."""
     rig, factory = hosted_rig(tmp_path, SUM)
-    broken(monkeypatch, Engine, "_plain", has("bad", 100.0))
+    broken(monkeypatch, Engine, "_apply", has("bad", 100.0))
     truth = walk(rig, 15)
     truth |= walk(rig, 10, bad=100.0)
     (skipped,) = quarantined(rig.log, "traffic")
@@ -188,7 +190,7 @@ def test_items_of_a_skipped_entry_are_unknown_until_they_are_confirmed(tmp_path,
     rig, factory = hosted_rig(tmp_path, SUM)
     truth = walk(rig, 25)
     assert rig.answers("total")[-1].settled
-    broken(monkeypatch, BoundedShard, "_rows", brings_more_than(60.0))
+    broken(monkeypatch, BoundedShard, "_take_arrived", brings_more_than(60.0))
     rig.set("one", a=77.0)
     position, moment = rig.log.end(), rig.now
     truth[rig.now] = truth[max(truth)] - float(24 % 7) + 77.0
@@ -206,7 +208,7 @@ def test_items_of_a_skipped_entry_are_unknown_until_they_are_confirmed(tmp_path,
 def test_of_an_entry_that_nobody_can_decode_every_item_may_be(tmp_path, monkeypatch):
     rig, factory = hosted_rig(tmp_path, SUM)
     walk(rig, 25)
-    broken(monkeypatch, BoundedShard, "_rows", lambda shard, arrived, partition: bool(arrived.dead))
+    broken(monkeypatch, BoundedShard, "_take_arrived", lambda shard, arrived, partition: bool(arrived.dead))
     rig.log.append_packed([("updates.traffic", b"nobody can read this")])
     moment = rig.now
     rig.tick()
@@ -222,7 +224,7 @@ def test_an_item_whose_departure_is_skipped_may_or_may_not_exist(tmp_path, monke
     rig, factory = hosted_rig(tmp_path, SUM.replace("SUM", "COUNT"))
     walk(rig, 15)
     assert rig.answers("total")[-1].settled
-    broken(monkeypatch, BoundedShard, "_rows", lambda shard, arrived, partition: GONE in arrived.rows["kind"])
+    broken(monkeypatch, BoundedShard, "_take_arrived", lambda shard, arrived, partition: GONE in arrived.rows["kind"])
     moment = rig.now
     source = rig.sources["one"]
     source.remove(int(source.register([key("b")])[0]), rig.now)
@@ -239,7 +241,7 @@ def test_an_item_whose_departure_is_skipped_may_or_may_not_exist(tmp_path, monke
 def test_a_query_that_cannot_be_opened_is_dropped_alone(tmp_path, monkeypatch):
     rig, factory = hosted_rig(tmp_path, SUM)
     walk(rig, 15)
-    broken(monkeypatch, Engine, "open", lambda engine, selects, at: "poison" in selects)
+    broken(monkeypatch, OpenQueries, "open", lambda queries, selects, at: "poison" in selects)
     rig.say(SUM.replace("total", "poison"))
     rig.say(SUM.replace("total", "fine"))
     walk(rig, 20)
@@ -254,7 +256,7 @@ def test_a_query_that_cannot_be_altered_answers_no_more(tmp_path, monkeypatch):
     """Those who read the statements take the new tolerance for granted: the old one must not be called settled."""
     rig, factory = hosted_rig(tmp_path, SUM)
     walk(rig, 20)
-    broken(monkeypatch, Engine, "alter", lambda engine, name, select, at: True)
+    broken(monkeypatch, OpenQueries, "alter", lambda queries, name, select, at: True)
     rig.say("ALTER QUERY total WITHIN 1")
     moment = rig.now
     walk(rig, 10)
@@ -266,7 +268,7 @@ def test_a_query_that_cannot_be_altered_answers_no_more(tmp_path, monkeypatch):
 def test_shards_and_splitter_skip_the_same(tmp_path, monkeypatch):
     rig, _ = hosted_rig(tmp_path, EACH, stream=SHARDED, split=True)
     walk(rig, 15)
-    broken(monkeypatch, Engine, "_plain", has("b", 55.0))
+    broken(monkeypatch, Engine, "_apply", has("b", 55.0))
     rig.set("one", b=55.0)
     truth = {rig.now: 55.0}
     rig.tick(30)
@@ -290,7 +292,7 @@ def test_a_failure_that_comes_once_leaves_no_trace(tmp_path, monkeypatch):
     rig, factory = hosted_rig(tmp_path, SUM)
     walk(rig, 10)
     strikes = iter([True])
-    broken(monkeypatch, BoundedShard, "_rows", lambda shard, arrived, partition: next(strikes, False))
+    broken(monkeypatch, BoundedShard, "_take_arrived", lambda shard, arrived, partition: next(strikes, False))
     walk(rig, 10)
     assert [decision.what for decision in rig.shard.decisions] == ["retry"]
     assert rig.shard.skipped == []
@@ -299,7 +301,7 @@ def test_a_failure_that_comes_once_leaves_no_trace(tmp_path, monkeypatch):
 
 def test_a_pipeline_that_fails_at_everything_stops(tmp_path, monkeypatch):
     rig, _ = hosted_rig(tmp_path, SUM)
-    broken(monkeypatch, BoundedShard, "_rows", lambda shard, arrived, partition: True)
+    broken(monkeypatch, BoundedShard, "_take_arrived", lambda shard, arrived, partition: True)
     with pytest.raises(Stopped, match=rf"a bug at entry \d+ .*; {MOST} entries have been put into quarantine"):
         walk(rig, MOST + 5)
     assert len(rig.shard.skipped) == MOST
@@ -308,7 +310,7 @@ def test_a_pipeline_that_fails_at_everything_stops(tmp_path, monkeypatch):
 def test_an_entry_that_cannot_even_be_skipped_stops_the_pipeline(tmp_path, monkeypatch):
     rig, _ = hosted_rig(tmp_path, SUM)
     walk(rig, 3)
-    broken(monkeypatch, BoundedShard, "_rows", brings_more_than(60.0))
+    broken(monkeypatch, BoundedShard, "_take_arrived", brings_more_than(60.0))
     broken(monkeypatch, BoundedShard, "_skip", lambda shard, skipped: True)
     rig.set("one", a=77.0)
     with pytest.raises(Stopped, match="in quarantine already"):
@@ -325,7 +327,7 @@ def test_polled_streams(tmp_path, monkeypatch):
     def factory(shard):
         return PolledShard(QUOTES.stream, shard)
 
-    exchange.shard = HostedShard(exchange.log, "quotes", factory, tmp_path)
+    exchange.shard = HostedShard(exchange.log, "quotes", factory, tmp_path)  # type: ignore[assignment]
     known(exchange)
     assert exchange.answer("total").settled
     exchange.pull("A", 1.0)
@@ -345,13 +347,13 @@ def test_polled_streams(tmp_path, monkeypatch):
 
 
 def test_networks(tmp_path, monkeypatch):
-    broken(monkeypatch, NetworkShard, "_tell", lambda shard, row: row.value == 13.0)
+    broken(monkeypatch, PlannedQueries, "apply", lambda plans, row: row.value == 13.0)
     desk = Desk()
 
     def factory(shard):
         return NetworkShard(desk.stream, shard, "checkpoint")
 
-    desk.shard = HostedShard(desk.log, "prices", factory, tmp_path)
+    desk.shard = HostedShard(desk.log, "prices", factory, tmp_path)  # type: ignore[assignment]
     desk.alive()
     desk.tick()
     desk.serve(VALUES)
@@ -389,7 +391,7 @@ def test_tables(tmp_path, monkeypatch):
 
 
 def test_subscriptions_that_break_a_query_are_skipped(tmp_path, monkeypatch):
-    broken(monkeypatch, RowsShard, "_subscribe", lambda shard, payload: b"poison" in payload)
+    broken(monkeypatch, RowsShard, "_subscribe", lambda shard, entry: b"poison" in entry.payload)
     shop = Shop(AREA, CHEAP)
     shop.shard = HostedShard(shop.log, "stock", lambda shard: shop.born(), tmp_path)
     shop.log.append_packed([("subscriptions.stock", b"poison")])
@@ -482,7 +484,7 @@ def test_a_worker_that_dies_names_its_entry(tmp_path):
 def test_an_exception_names_its_entry_in_the_file_and_in_the_text(tmp_path):
     careful = Careful(str(tmp_path / "applying"), 4)
     with pytest.raises(EntryFailed) as failed:
-        careful.each([Entry("updates.s", 0, 3, b"")], lambda entry: 1 / 0, lambda number: (WaitingRow("k", "s", 1),))
+        careful.each([Entry("updates.s", 0, 3, b"")], lambda entry: [1 / 0], lambda number: (WaitingRow("k", "s", 1),))
     text = f"Traceback (most recent call last):\ntolerant.spark.entry_by_entry.EntryFailed: {failed.value}"
     assert suspected(text, None) == Suspect("updates.s", 3, "ZeroDivisionError: division by zero")
     assert suspected(text, careful.suspect()).waiting == (WaitingRow("k", "s", 1),)

@@ -14,7 +14,7 @@ from tolerant.pipeline.rows_shard import RowsShard
 from tolerant.spark import cache
 from tolerant.spark.views.shard import ViewShard
 from tolerant.sql import parse
-from tolerant.sql.pipeline_ids import Views
+from tolerant.sql.pipeline_inputs import Views
 from tolerant.transport.quarantine import quarantined
 from tolerant.transport.topics import refreshes_topic
 from tolerant.transport.views import REQUESTS
@@ -114,7 +114,7 @@ def test_views(tmp_path, monkeypatch):
 def test_requests_that_break_the_shard_of_views_are_skipped(tmp_path, monkeypatch):
     import pyarrow as pa
 
-    broken(monkeypatch, ViewShard, "_ask", lambda shard, payload: b"poison" in payload)
+    broken(monkeypatch, ViewShard, "_request", lambda shard, entry: b"poison" in entry.payload)
     shop = hosted(ViewTables(VIEW), ViewTables.views.name, tmp_path)
     for name in ("poison", "v"):
         row = {"view": name, "request": "r", "at": 5}

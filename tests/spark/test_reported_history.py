@@ -30,7 +30,7 @@ def true_at(way: list[TimedRange], until: int, moment: int) -> TimedRange | None
 @pytest.mark.parametrize("moments", [0, 10, 10**6])
 def test_what_is_known_is_what_was_told(moments, monkeypatch) -> None:
     """`moments`: how many there may be before the grid decides; with any number nothing wrong is known."""
-    monkeypatch.setattr(reported_history, "_MOMENTS", moments)
+    monkeypatch.setattr(reported_history, "_MOST_SPLITS", moments)
     known_in_all = 0
     for seed in range(60):
         chance, ways = random.Random(seed), ReportedHistory(LATENCY)
@@ -44,11 +44,11 @@ def test_what_is_known_is_what_was_told(moments, monkeypatch) -> None:
                     now.pop(one, None)
             if item not in told or told[item][1] <= watermark:
                 before = ways.state()
-                ways.hear(item, way, until, watermark)
+                ways.add(item, way, until, watermark)
                 told[item] = (way if ways.state() != before else []), until
             watermark += chance.randint(0, 120)
             while (moment := ways.next(watermark)) is not None:
-                found = ways.reach(moment)
+                found = ways.advance_to(moment)
                 now |= {int(i): (low, high) for i, low, high in zip(*found, strict=True)}
             for one, (pieces, end) in told.items():
                 low, high = now.get(one, (-np.inf, np.inf))
@@ -67,27 +67,27 @@ def test_what_is_known_is_what_was_told(moments, monkeypatch) -> None:
 def test_however_many_items_tell_their_ways_time_is_stopped_seldom() -> None:
     chance, ways, stops = random.Random(1), ReportedHistory(LATENCY), 0
     for item in range(2_000):
-        ways.hear(item, *random_way(chance, 10_000), 10_000)
+        ways.add(item, *random_way(chance, 10_000), 10_000)
     watermark = 10_000 + 5 * LATENCY
     while (moment := ways.next(watermark)) is not None:
-        ways.reach(moment)
+        ways.advance_to(moment)
         stops += 1
     assert stops < 150
 
 
 def test_a_way_that_goes_on_after_its_row_is_none() -> None:
     ways = ReportedHistory(LATENCY)
-    ways.hear(1, [TimedRange(0, 1.0, 2.0), TimedRange(500, 5.0, 6.0)], 400, 100)
+    ways.add(1, [TimedRange(0, 1.0, 2.0), TimedRange(500, 5.0, 6.0)], 400, 100)
     assert ways.next(10_000) is None
 
 
 def test_restored_it_is_the_same() -> None:
     chance, ways, again = random.Random(2), ReportedHistory(LATENCY), ReportedHistory(LATENCY)
     for item in range(100):
-        ways.hear(item, *random_way(chance, 10_000), 10_000)
-    ways.reach(10_050)
+        ways.add(item, *random_way(chance, 10_000), 10_000)
+    ways.advance_to(10_050)
     again.load(ways.state())
     assert again.state() == ways.state()
     for moment in range(10_060, 12_000, 60):
-        one, other = ways.reach(moment), again.reach(moment)
+        one, other = ways.advance_to(moment), again.advance_to(moment)
         assert sorted(zip(*map(list, one), strict=True)) == sorted(zip(*map(list, other), strict=True))

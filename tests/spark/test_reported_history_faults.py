@@ -2,6 +2,7 @@
 
 import random
 from bisect import bisect_right
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -165,7 +166,7 @@ def test_a_repeated_row_from_before_a_restart_tells_nothing() -> None:
     rig.set("source", low=0.0, far=60.0)
     rig.tick(LATENCY + 1)
     told_by_hand(rig, at)
-    assert all(until < at for _, _, until in rig.shard._engine.recalled.state())
+    assert all(until < at for _, _, until in rig.shard._engine.history.state()["histories"])
 
 
 def test_what_an_item_has_told_does_not_hold_when_another_source_has_it() -> None:
@@ -289,17 +290,15 @@ class History:
         return found
 
 
-def histories(seeds: range) -> list[History]:
-    found = []
+def histories(seeds: range) -> Iterator[History]:
     for seed in seeds:
         history = History(seed, "MIN" if seed % 2 else "MAX")
         history.play(400)
-        found.append(history)
-    return found
+        yield history
 
 
 def test_whatever_happens_settled_answers_are_right() -> None:
-    played = histories(range(16))
+    played = list(histories(range(16)))
     assert [broken for history in played for broken in history.broken()] == []
     assert sum(history.recalled for history in played) > 16
 

@@ -1,5 +1,6 @@
 """Sessions are closed to others: authenticated, encrypted, bound to one address, their files private."""
 
+import signal
 import stat
 from pathlib import Path
 
@@ -34,6 +35,9 @@ def test_the_address_that_is_given_is_bound(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.spark
 def test_a_session_listens_to_itself_alone(tmp_path: Path) -> None:
     spark = session(worker_log=tmp_path / "workers.log")
+    assert "pyspark" not in (
+        getattr(signal.getsignal(signal.SIGINT), "__module__", None) or ""
+    )  # Ctrl-C is not Spark's
     assert spark.conf.get("spark.authenticate") == "true"
     assert spark.range(10, numPartitions=2).mapInPandas(lambda batches: batches, "id long").count() == 10
     java = [child for child in psutil.Process().children(recursive=True) if "java" in child.name()]

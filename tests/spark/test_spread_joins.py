@@ -19,9 +19,8 @@ from tolerant.kinds.joins.shard import PairShard
 from tolerant.pipeline.range_partitioner import RangePartitioner
 from tolerant.pipeline.shard_range import Part
 from tolerant.sql import Catalogue, PipelineId, StatementError, decode, encode, parse, render
-from tolerant.sql.pipeline_ids import join_input
-from tolerant.sql.spreads import Ranges, copies, is_by_range, ranges_over
-from tolerant.sql.statements import Stretch
+from tolerant.sql.join_spreads import Ranges, Stretch
+from tolerant.sql.pipeline_inputs import join_input
 from tolerant.sql.subscriptions import SubscriptionFile, subscription_row
 from tolerant.transport.subscriptions import subscription_batches
 
@@ -289,13 +288,13 @@ def test_bands_beyond_the_reach_are_refused_everywhere(tmp_path):
 )
 def test_the_plan_that_copies_less_is_taken(shards, known, ranged):
     select = replace(QUERIES["near"].select, shards=shards, stretch=known and Stretch(*map(float, known)))
-    assert is_by_range(select) == ranged == (ranges_over(select) is not None)
+    assert select.is_by_range == ranged == (select.spread_ranges is not None)
     assert str(PipelineId.of(select)).endswith(".bands") == (shards > 1 and not ranged)
     if known and shards > 1:  # the estimate, against rows that lie evenly
         bs = np.linspace(0, 100, 10_001)
         parts = [Part(shard, shards, Ranges(select.left, shards, select.stretch)) for shard in range(shards)]
         counted = np.mean(np.sum([part.holds(select.right, bs) for part in parts], 0))
-        assert counted == pytest.approx(copies(select), rel=0.35)
+        assert counted == pytest.approx(select.copies, rel=0.35)
         assert (np.sum([part.holds(select.left, bs) for part in parts], 0) == 1).all()
 
 
@@ -306,7 +305,9 @@ def test_every_band_has_one_shard(sizes, shards, seed):
     for size in sizes:
         lows = np.where(chance.random(size) < 0.1, -np.inf, chance.integers(0, 30, size))
         assert (np.sum([part.place(held, lows) for part in parts], 0) == 1).all()
-        parts = [RangePartitioner(Part(shard, shards), part.state()) for shard, part in enumerate(parts)]
+        for place, part in enumerate(parts):
+            parts[place] = RangePartitioner(Part(place, shards))
+            parts[place].load(part.state())
         held = np.concatenate([held, lows])
 
 

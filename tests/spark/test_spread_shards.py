@@ -10,11 +10,11 @@ from test_lookup_join_shard import LOOKED, PARTS, LookupShop, expected, written
 from test_lookup_join_shard import ORDERS as OF_ORDERS
 
 from tolerant.client import Client, kept_share, load_catalogue
+from tolerant.kinds.kept_joins.lookup_join import fetch_from
 from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
-from tolerant.kinds.lookups.lookup_join import fetch_from
 from tolerant.pipeline.partitioning import PairSplit
 from tolerant.sql import PipelineId, StatementError, parse, render
-from tolerant.sql.pipeline_ids import join_input
+from tolerant.sql.pipeline_inputs import join_input
 
 SPREAD = "SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS WITH (shards = {shards})"
 

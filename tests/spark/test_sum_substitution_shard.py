@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from rig import key
-from sum_substitution_play import FORMED, OFFERED, PARTING, Play
+from sum_substitution_play import Play
 
 from tolerant.filters.form_costs import ITEMS, QUERIES
+from tolerant.kinds.bounded.sum_phases import Phase
 from tolerant.streams import is_sum
 from tolerant.transport.rows import unpack
 
@@ -45,7 +46,7 @@ def test_an_average_of_one_source_takes_far_fewer_messages(policy):
     whole = np.concatenate([values, more]).mean(axis=1)
     apart.check("q", whole, 1)
     together.check("q", whole, 1)
-    assert together.phases() == [FORMED]
+    assert together.phases() == [Phase.FORMED]
     # Twenty like walks: up to 400 times fewer, beats left out, which a source with nothing to say sends.
     beats = together.counted()["heartbeat"]
     assert together.messages() - beats - before["together"] < 0.02 * (apart.messages() - before["apart"])
@@ -67,7 +68,7 @@ def test_sums_of_a_source_whose_items_are_in_several_shards(policy):
         for number, host in enumerate(hosts):
             truth = values[:, number * len(kinds) : (number + 1) * len(kinds)].mean(axis=1)
             play.check("q", truth, 1, group=host)
-        formed_by = [len(shard._engine.forms.sets) for shard in play.rig.shard.shards]
+        formed_by = [len(shard._engine.sums.groups) for shard in play.rig.shard.shards]
         assert all(formed_by)
     assert counts[True] < 0.6 * counts[False]
 
@@ -82,12 +83,12 @@ def test_sums_are_formed_where_that_pays_and_given_up_when_activity_moves_to_a_s
     play.start("s")
     for row in values:
         play.tick({"s": readings(row)})
-        phases.append(max(play.phases(), default=OFFERED))
+        phases.append(max(play.phases(), key=lambda phase: phase.value, default=Phase.OFFERED))
     play.check("narrow", values[:, :2].sum(axis=1), 4)
     play.check("wide", values.sum(axis=1), 6)
-    assert phases[250] == FORMED
-    assert phases[-1] == OFFERED
-    assert PARTING in phases
+    assert phases[250] == Phase.FORMED
+    assert phases[-1] == Phase.OFFERED
+    assert Phase.PARTING in phases
 
 
 def test_tolerances_far_apart_favour_sums():
@@ -98,7 +99,7 @@ def test_tolerances_far_apart_favour_sums():
     for play in (apart, together):
         play.check("narrow", values[:, :2].sum(axis=1), 1)
         play.check("wide", values[:, [0, 2]].sum(axis=1), 50)
-    assert together.phases() == [FORMED]
+    assert together.phases() == [Phase.FORMED]
     assert together.counted()["update"] < 0.85 * apart.counted()["update"]
 
 
@@ -112,7 +113,7 @@ def formed(policy: str = "predictive", *statements: str, hosts: int = 4) -> tupl
     values = walks(5, hosts, 400) / 10
     for row in values[:30]:
         play.tick({"s": readings(row)})
-    assert FORMED in play.phases()
+    assert Phase.FORMED in play.phases()
     return play, values[30:]
 
 
@@ -128,10 +129,10 @@ def test_there_and_back_without_an_unsettled_answer(policy):
         play.form = (QUERIES, ITEMS)[tick // 25 % 2]
         play.tick({"s": readings(row)})
         seen.update(play.phases())
-    assert seen == {0, 1, 2, 3}
+    assert seen == set(Phase) - {Phase.ENDED}
     play.check("q", truth(play), 1)
-    present = play.rig.shard._engine.roll.items()
-    names = play.rig.shard._engine.coordinator.membership.item_names
+    present = play.rig.shard._engine.registry.items()
+    names = play.rig.shard._engine._coordinator.membership.item_names
     assert sum(is_sum(names[item]) for item in present) <= 1  # the others are gone
 
 
@@ -141,7 +142,7 @@ def test_an_item_that_goes_takes_the_sum_with_it_and_the_rest_forms_anew():
     for row in values[:60]:
         play.tick({"s": readings(row[:3])})
     play.check("q", truth(play), 1, unsettled=range(29, 36))
-    assert play.phases() == [FORMED]
+    assert play.phases() == [Phase.FORMED]
     assert play.rig.summary()["queries"]["q"]["items"] == 3
     assert play.rig.summary()["items"] == 3
 
@@ -152,7 +153,7 @@ def test_a_new_item_stands_beside_the_sum():
     for row in more:
         play.tick({"s": readings(row)})
     play.check("q", truth(play), 1, unsettled=range(30, 34))
-    assert play.phases() == [FORMED]
+    assert play.phases() == [Phase.FORMED]
     assert play.rig.summary()["queries"]["q"]["items"] == 5
 
 
@@ -164,7 +165,7 @@ def test_a_restarted_source_says_hello_with_the_sums_that_stand():
         play.tick({"s": readings(row)})
     assert len(play.rig.sources["s"].sums()) == 1
     play.check("q", truth(play), 1, unsettled=range(29, 34))
-    assert play.phases() == [FORMED]
+    assert play.phases() == [Phase.FORMED]
 
 
 def test_a_source_that_comes_back_without_its_sums_is_believed_item_by_item():
@@ -173,7 +174,7 @@ def test_a_source_that_comes_back_without_its_sums_is_believed_item_by_item():
     play.start("s", epoch=2)
     for row in values[:40]:
         play.tick({"s": readings(row)})
-    assert FORMED not in play.phases()
+    assert Phase.FORMED not in play.phases()
     play.check("q", truth(play), 1, unsettled=range(29, 40))
     assert play.rig.summary()["items"] == 4
 
@@ -186,7 +187,7 @@ def test_an_item_that_changes_hands_ends_the_sum():
         play.tick({"t": {"h3": all_of["h3"]}, "s": {host: all_of[host] for host in HOSTS[:3]}})
     # Its former source is still there, so it is disputed for a lease.
     play.check("q", truth(play), 1, unsettled=range(29, 53))
-    sets = list(play.forms.sets.values())
+    sets = list(play.groups)
     assert [len(part.items) for one in sets for part in one.parts] == [3]
 
 
@@ -200,8 +201,8 @@ def test_queries_may_be_altered_and_dropped():
             play.rig.say("DROP QUERY other")
         play.tick({"s": readings(row)})
     play.check("q", truth(play), 3)
-    assert play.phases() == [FORMED]
-    assert [len(one.parts) for one in play.forms.sets.values()] == [1]
+    assert play.phases() == [Phase.FORMED]
+    assert [len(group.parts) for group in play.groups] == [1]
 
 
 def test_two_sources_form_sums_of_their_own_in_one_query():
@@ -210,7 +211,7 @@ def test_two_sources_form_sums_of_their_own_in_one_query():
     play.start("t")
     for row in walks(7, 6, 80) / 10:
         play.tick({"s": readings(row[:3]), "t": dict(zip(HOSTS[3:6], row[3:].tolist(), strict=True))})
-    assert play.phases() == [FORMED, FORMED]
+    assert play.phases() == [Phase.FORMED, Phase.FORMED]
     play.check("q", truth(play), 1)
 
 
@@ -263,7 +264,7 @@ def test_a_new_epoch_says_forms_again_under_it():
     after = play.rig.log.latest("sums.traffic", "0/s")
     assert after.version > before.version
     assert after.version >> 40 == 7
-    assert play.phases() == [FORMED]
+    assert play.phases() == [Phase.FORMED]
 
 
 def test_what_is_said_of_items_does_not_speak_of_sums():
@@ -281,7 +282,7 @@ def test_a_new_query_over_the_items_of_a_sum_is_taken_into_it_after_a_while():
     play.rig.say("CREATE QUERY other AS SELECT SUM(rate) FROM traffic WHERE host IN ('h0', 'h1') WITHIN 2")
     for row in values[:300]:
         play.tick({"s": readings(row)})
-    assert [len(one.parts) for one in play.forms.sets.values()] == [2]
-    assert play.phases() == [FORMED]
+    assert [len(group.parts) for group in play.groups] == [2]
+    assert play.phases() == [Phase.FORMED]
     play.check("q", truth(play), 1)
     play.check("other", [row["h0"] + row["h1"] for row in play.truth], 2, unsettled=range(29, 34))

@@ -3,6 +3,7 @@
 import random
 import uuid
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +82,7 @@ class Shop:
 
     def hearing(self, query):
         """What the channels say to each subscription, strictly by their headers."""
-        values = {0: ()}
+        values: dict[int, Sequence] = {0: ()}
         for row in self.rows("subscriptions.stock"):
             values[row["id"]] = [value for name, value in row.items() if name.startswith("parameter.")]
         entries = self.log.read([f"channels.{query}", f"answers.{query}"])

@@ -17,10 +17,10 @@ from tolerant.edge import Table
 from tolerant.pipeline.entry_by_entry import Careful, EntryFailed
 from tolerant.pipeline.rows_shard import RowsShard
 from tolerant.spark.recovery import Decision, put_into_quarantine
-from tolerant.spark.views import deltas, live
+from tolerant.spark.views import deltas, refresh_costs
 from tolerant.spark.views.pipeline import ViewPipeline
 from tolerant.sql import parse
-from tolerant.sql.pipeline_ids import Views
+from tolerant.sql.pipeline_inputs import Views
 from tolerant.streams import SECOND
 from tolerant.transport import Fence
 from tolerant.transport.changes import clock_row
@@ -339,8 +339,8 @@ def test_an_entry_that_breaks_the_tables_is_skipped(tmp_path, monkeypatch):
 def test_costs_that_have_outgrown_the_promise_are_told(tmp_path):
     shop = ViewShop(tmp_path, create("grouped", "1 s"))
     shop.tick()
-    kept = shop.pipeline._live["grouped"]
+    kept = shop.pipeline._state.live["grouped"]
     for _ in range(30):
-        for size in live.SIZES:
+        for size in refresh_costs.SIZES:
             kept.scheduler.pushed(1, size, 3.0)
-    assert [table["outgrown"] for table in kept.costs()] == [False, True]
+    assert [table["outgrown"] for table in kept.costs.by_table()] == [False, True]

@@ -187,3 +187,10 @@ def test_full_computation_and_pushes_agree(tmp_path):
     pushed = shop.view.rows()
     shop.view.compute(dict(shop.view.absorbed))
     assert same_rows(shop.view.rows(), pushed)
+
+
+def test_a_small_file_behind_a_large_one_is_not_compacted_alone(tmp_path):
+    """It would be written under its own name and then removed as the old file."""
+    shop = Workshop(VIEWS["grouped"], tmp_path)
+    steps = [("put", "supply", 0, 0), ("put", "supply", 0, 1), ("refresh",), ("put", "supply", 0, 0), ("refresh",)]
+    play(shop, [*steps, ("put", "demand", 0, 0), ("compact",), ("reopen",)])

@@ -113,13 +113,13 @@ def test_what_is_known_of_a_view_cannot_be_read(tmp_path):
         {"beside": []},
     ):
         with pytest.raises((ValueError, LookupError, TypeError)):
-            shop.pipeline._resumed(WATCHED, known | forged)
+            shop.pipeline._admission.resumed(WATCHED, known | forged)
     body = commit(shop)
     body["views"]["grouped"] |= forged
     forge(shop, STATUS, COMMIT, json.dumps(body).encode())
     with pytest.warns(BadRecord, match="'grouped'"):
         shop.restart()
-    assert list(shop.pipeline._live) == ["joined"]
+    assert list(shop.pipeline._state.live) == ["joined"]
     shop.work()
     shop.put("demand", 2, "p", 5)
     check_all(shop, "grouped", "joined")

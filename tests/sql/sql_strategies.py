@@ -3,6 +3,10 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from tolerant.kinds.joins.select import BandJoinSelect, EqualityJoinSelect
+from tolerant.kinds.kept_joins.select import KeepJoinSelect
+from tolerant.kinds.notices.select import RangeAggregateSelect
+from tolerant.kinds.ranges.select import RangeSelect
 from tolerant.sql import (
     AggregateSelect,
     AlterQuery,
@@ -22,15 +26,8 @@ from tolerant.sql import (
     Unsubscribe,
     Weight,
 )
-from tolerant.sql.statements import (
-    BandJoinSelect,
-    EqualityJoinSelect,
-    KeepJoinSelect,
-    Range,
-    RangeAggregateSelect,
-    RangeSelect,
-    Stretch,
-)
+from tolerant.sql.join_spreads import Stretch
+from tolerant.sql.select import Range
 from tolerant.sql.types import TYPES
 from tolerant.streams import POLICIES, Column, Stream, StreamOptions, TableOptions
 

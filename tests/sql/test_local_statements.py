@@ -17,7 +17,7 @@ from tolerant.sql import (
     parse_many,
     render,
 )
-from tolerant.sql.local import MOST_KEYS, deleted_keys, inserted_rows
+from tolerant.sql.local_statements import MOST_KEYS, deleted_keys, inserted_rows
 
 STOCK = parse("CREATE TABLE stock (id INT, name STRING, live BOOLEAN) KEY (id)")
 PAIRS = parse("CREATE TABLE pairs (host STRING, kind STRING, rate DOUBLE) KEY (host, kind)")

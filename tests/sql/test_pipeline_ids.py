@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tolerant.sql import PipelineId, parse
-from tolerant.sql.pipeline_ids import AppendOnlyJoinInput, JoinInput, Views, is_relation_name, join_input
+from tolerant.sql.pipeline_ids import is_relation_name
+from tolerant.sql.pipeline_inputs import AppendOnlyJoinInput, JoinInput, Views, join_input
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,10}", fullmatch=True)
 partitionings = st.one_of(st.just("bands"), st.from_regex(r"[0-9a-f]{8}", fullmatch=True))

@@ -178,7 +178,7 @@ def test_bodies_have_a_greatest_length_and_depth(monkeypatch):
 
 def test_conditions_have_a_greatest_depth(catalogue):
     def nested(depth):
-        predicate = Compare("host", "=", "a")
+        predicate: Compare | Not = Compare("host", "=", "a")
         for _ in range(depth):
             predicate = Not(predicate)
         query = parse("CREATE QUERY q AS SELECT SUM(rate) FROM traffic WHERE host = 'a' WITHIN 5")

@@ -16,8 +16,8 @@ from tolerant.sql import (
     read_subscriptions,
     subscription_row,
 )
-from tolerant.sql import files as module
-from tolerant.sql.files import TypedFile
+from tolerant.sql import typed_files as module
+from tolerant.sql.typed_files import TypedFile
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
 
 STOCK = parse("CREATE TABLE stock (id INT, x DOUBLE, size INT) KEY (id)")

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tolerant.sql import Catalogue, StatementError, parse, parse_many, with_weights
+from tolerant.sql import Catalogue, StatementError, parse, parse_many, with_files
 
 DEFINITIONS = """
 CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind);
@@ -26,7 +26,7 @@ SCALED = parse(
 
 
 def values(query, directory):
-    return with_weights(query, CATALOGUE, directory).select.weight.values
+    return with_files(query, CATALOGUE, directory).select.weight.values
 
 
 def test_csv_rows_come_sorted_with_their_types(tmp_path):
@@ -54,12 +54,12 @@ def test_parquet_keys_stand_in_the_order_of_the_join(tmp_path):
 
 def test_a_query_without_weights_stays_as_it_is(tmp_path):
     query = parse("CREATE QUERY q AS SELECT SUM(rate) FROM traffic WITHIN 1")
-    assert with_weights(query, CATALOGUE, tmp_path) is query
+    assert with_files(query, CATALOGUE, tmp_path) is query
 
 
-def test_a_query_with_weights_is_accepted_with_its_text(tmp_path):
+def test_a_query_with_files_is_accepted_with_its_text(tmp_path):
     (tmp_path / "weights.csv").write_text("host,weight\na,1\n")
-    filled = with_weights(WEIGHTED, CATALOGUE, tmp_path)
+    filled = with_files(WEIGHTED, CATALOGUE, tmp_path)
     assert filled.text == WEIGHTED.text
     assert CATALOGUE.copy().apply(filled).changed
 

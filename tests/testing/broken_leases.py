@@ -14,29 +14,29 @@ OFTEN = Faults(source_crash=0.05)
 class ExtrapolatesBeyondThrough(AdversarialShard):
     """Predicted centres move on, whether or not their source is known to live."""
 
-    weather = OFTEN
+    faults = OFTEN
     policy = "predictive"
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self._engine._prove = lambda items: items[:0]
+        self._engine.liveness.record_lived = lambda items: items[:0]
 
 
 class ShrinksTheDead(BoundedShard):
     """Widths shrink at boundaries, whether or not their source is known to live."""
 
-    weather = OFTEN
+    faults = OFTEN
     policy = "adaptive"
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self._engine._prove = lambda items: items[:0]
+        self._engine.liveness.record_lived = lambda items: items[:0]
 
 
 class TakesEveryRowForAnyStart(AdversarialShard):
     """A restart vouches for the time before it."""
 
-    weather = OFTEN
+    faults = OFTEN
     policy = "predictive"
 
     def __init__(self, *arguments):
@@ -54,12 +54,12 @@ class TakesEveryRowForAnyStart(AdversarialShard):
 class HoldsWhereItWas(AdversarialShard):
     """Centres stop where their source was last known to live: of one that is alive but not heard, that is wrong."""
 
-    weather = Faults(slow_append=0.1)
+    faults = Faults(slow_append=0.1)
     policy = "predictive"
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        coordinator = self._engine.coordinator
+        coordinator = self._engine._coordinator
 
         def stop(items, lived):
             state, tick = coordinator.membership.items, lived // coordinator.emitter.length
@@ -76,7 +76,7 @@ class HoldsWhereItWas(AdversarialShard):
 class SaysNothingWhenItsFiltersMove(AdversarialSource):
     """A source beats once in a third of its lease, whatever its filters do meanwhile: nothing settles."""
 
-    weather = Faults()
+    faults = Faults()
     policy = "predictive"
 
     def _owes_a_row(self):

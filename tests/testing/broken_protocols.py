@@ -60,7 +60,7 @@ class TakesAnyVersionForItsNewest(ReferenceShard):
 class TrustsForEver(ReferenceShard):
     """Items of a source that is silent, or has not said them again after its restart, count as fresh."""
 
-    weather = Faults(source_crash=0.05)
+    faults = Faults(source_crash=0.05)
 
     def is_stale(self, item):
         return False
@@ -69,7 +69,7 @@ class TrustsForEver(ReferenceShard):
 class ForgetsSpoiledRows(ReferenceShard):
     """A row that could not be used leaves the item's width as it was."""
 
-    weather = Faults(corrupt_row=0.1)
+    faults = Faults(corrupt_row=0.1)
 
     def spoil(self, row):
         pass
@@ -154,7 +154,7 @@ class NeverAcknowledges(SourceCore):
 class TakesWhateverComesLast(SourceCore):
     """The grant that arrives last is in force, under the newest version that was seen."""
 
-    weather = Faults(late_grant=0.4, statement=0.8)
+    faults = Faults(late_grant=0.4, statement=0.8)
 
     def grant(self, grants, now):
         seen = self._grants.newest

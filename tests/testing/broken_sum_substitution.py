@@ -21,34 +21,27 @@ class _Careless(AdversarialShard):
 class SwapsBeforeItIsConfirmed(_Careless):
     """A sum takes its items' places as soon as it is there, whatever its width is known to be."""
 
-    weather = Faults(statement=0.1, source_crash=0.0, lost_grant=0.3)
+    faults = Faults(statement=0.1, source_crash=0.0, lost_grant=0.3)
 
     def spoil(self, engine):
-        engine.forms._fits = lambda one: True
+        engine.sums._fits = lambda one: True
 
 
 class CountsSumsAsItems(_Careless):
     """An average divides by its sums too."""
 
     def spoil(self, engine):
-        engine.coordinator.membership.mark_sums = lambda items: None
-        engine.coordinator.membership.sums = lambda: np.zeros(engine.coordinator.membership.size, np.bool_)
-        items = engine.items
-
-        def without_sums():
-            names = engine.coordinator.membership.item_names
-            return np.array([item for item in items() if not str(names[item]).startswith("\x1f")], np.int64)
-
-        engine.items = without_sums
+        engine._coordinator.membership.mark_sums = lambda items: None
+        engine._coordinator.membership.sums = lambda: np.zeros(engine._coordinator.membership.size, np.bool_)
 
 
 class LetsSumsOutliveTheirItems(_Careless):
     """When an item goes, its sum stays in its place."""
 
-    weather = replace(Faults.none(), statement=0.1, churn=0.02)
+    faults = replace(Faults.none(), statement=0.1, churn=0.02)
 
     def spoil(self, engine):
-        engine.forms.departing = lambda items: None
+        engine.sums.departing = lambda items: None
 
 
 # -- the source's side ------------------------------------------------------------------------------------------------

@@ -351,7 +351,7 @@ class ReferenceShard(Replayed):
             low, high = middle - half, middle + half
             settling = half > select.within * (1 + 1e-9)
         if not (math.isfinite(low) and math.isfinite(high)):
-            return (None, None, None, stale, True)
+            return (low if math.isfinite(low) else None, None, high if math.isfinite(high) else None, stale, True)
         return (low, (low + high) / 2, high, stale, settling)
 
     def is_stale(self, item: Item) -> bool:

@@ -13,16 +13,22 @@ import numpy as np
 import pytest
 
 from tolerant.edge.outbox import Outbox
+from tolerant.edge.source_core import SourceCore
 from tolerant.filters import beliefs
 from tolerant.filters.answer_emitter import AnswerEmitter
 from tolerant.filters.coordinator import Coordinator
 from tolerant.filters.grant_log import GrantLog
 from tolerant.filters.item_evidence import ItemEvidence
-from tolerant.kinds.bounded import item_registry
+from tolerant.kinds.bounded import item_registry, shard
 from tolerant.kinds.bounded.engine import Engine
-from tolerant.pipeline.event_time import EventTimeBuffer
+from tolerant.kinds.bounded.item_lifecycle import ItemLifecycle
+from tolerant.kinds.bounded.lost_rows import LostRows
+from tolerant.kinds.bounded.shard import BoundedShard
+from tolerant.kinds.bounded.source_liveness import SourceLiveness
+from tolerant.pipeline.event_time import EventTime, EventTimeBuffer
 from tolerant.pipeline.sources import Sources
 from tolerant.testing import Faults, simulate_faults
+from tolerant.transport import MemoryLog
 
 
 class Mutant(NamedTuple):
@@ -72,47 +78,22 @@ def calls_no_row_late(original):
     return lambda self, rows: np.zeros(len(rows), np.bool_)
 
 
-def drops_without_naming_answers(original):
-    def drop(self, name, at):
-        self._speak = lambda: None
-        original(self, name, at)
-        del self._speak
-
-    return drop
-
-
 def remembers_no_departure(original):
     return lambda self, rows: rows
 
 
 def loses_rows_that_wait(original):
-    def load(self, arrays, values):
-        original(self, arrays, values)
+    def load(self, state):
+        original(self, state)
         self._waiting = []
 
     return load
 
 
 def loses_rows_that_no_clock_passed(original):
-    def load(self, arrays, values):
-        original(self, arrays, values)
+    def load(self, state):
+        original(self, state)
         self._arrived = {}
-
-    return load
-
-
-def loses_liveness(original):
-    def load(self, arrays, values):
-        original(self, arrays, values)
-        self._coming = {}
-
-    return load
-
-
-def loses_the_foreign_epoch(original):
-    def load(self, numbers):
-        original(self, numbers)
-        self.least_version = 0
 
     return load
 
@@ -121,33 +102,59 @@ def proves_a_period_more(original):
     return lambda self, keys, through: original(self, keys, through + 1_000_000)
 
 
-def tombstone_without_rows(original):
-    def tombstone_current(name, groups, at):
-        return original(name, [], at)
+def ignores_fences(original):
+    return lambda self, checkpoint, batch, entries, fence=None: original(self, checkpoint, batch, entries)
 
-    return tombstone_current
+
+def no_tombstones(original):
+    return lambda query, groups, at: original(query, [], at)
+
+
+def trusts_items_from_before_a_restart(original):
+    def mark_stale(self, items, stale, at, epoch=None):
+        if epoch is None:
+            original(self, items, stale, at)
+
+    return mark_stale
 
 
 MUTANTS = [
     Mutant("confirms a width without its version", Coordinator, "update_many", confirms_the_newest_version, (0, 2)),
     Mutant("believes a tightening at once", GrantLog, "issue", confirms_its_own_grants, (0, 2)),
     Mutant("applies a late row as if it were in time", EventTimeBuffer, "is_late", calls_no_row_late, (5, 8)),
-    Mutant("drops late rows", Engine, "late", nothing, (2,)),
+    Mutant("drops late rows", Engine, "apply_late", nothing, (2,)),
     Mutant("reuses the index of an item at once", item_registry, "_MEMORY", lambda original: 0, (6, 8)),
-    Mutant("adds removed items again", Engine, "_drop_stale_rows", remembers_no_departure, (8,)),
+    Mutant("adds removed items again", ItemLifecycle, "without_removed", remembers_no_departure, (8,)),
     Mutant("snapshots no rows that wait", EventTimeBuffer, "load", loses_rows_that_wait, (0, 3)),
     Mutant("snapshots no rows of this tick", EventTimeBuffer, "load", loses_rows_that_no_clock_passed, (3,)),
     Mutant("ends no lease", Sources, "next_silence", nothing, (2,)),
-    Mutant(
-        "does not wait for the latency", EventTimeBuffer, "latency", lambda original: property(lambda self: 0), (1,)
-    ),
+    Mutant("does not wait for the latency", EventTime, "latency", lambda original: property(lambda self: 0), (1,)),
     Mutant("proves with a heartbeat what is to come", Outbox, "drain", proves_a_period_more, (17,)),
     Mutant("keeps its own epoch", ItemEvidence, "advance_epoch", nothing, (8,)),
     Mutant("applies a row twice", Coordinator, "update_many", applies_repeated_rows, (7,)),
-    Mutant("keeps the widths of lost rows", Engine, "lose", nothing, (2, 23)),
+    Mutant("keeps the widths of lost rows", LostRows, "mark_lost", nothing, (2, 23)),
     Mutant("does not send a grant again", GrantLog, "resend", nothing, (3,)),
     Mutant("publishes no answer at a period's end", AnswerEmitter, "refresh", nothing, (1,)),
-    Mutant("revives no source", Engine, "_revivals", nothing, (12,)),
+    Mutant("revives no source", SourceLiveness, "revive", nothing, (12,)),
+    Mutant("does not filter again after a shrink", SourceCore, "_reapply", nothing, (35,)),
+    Mutant("writes no tombstones of answers", shard, "tombstones", no_tombstones, (1, 3)),
+    Mutant("ignores a fence", MemoryLog, "append_once", ignores_fences, (1, 4), Faults(second_pipeline=0.2)),
+    Mutant(
+        "ignores the epoch of another pipeline",
+        BoundedShard,
+        "_on_foreign_epoch",
+        nothing,
+        (8,),
+        Faults(second_pipeline=0.3, source_crash=0.0, late_grant=0.0, lost_grant=0.0),
+    ),
+    Mutant(
+        "trusts items from before a restart of their source",
+        ItemEvidence,
+        "mark_stale",
+        trusts_items_from_before_a_restart,
+        (17,),
+        Faults(source_crash=0.05, late_hello=0.9),
+    ),
 ]
 
 

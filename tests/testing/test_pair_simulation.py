@@ -2,25 +2,27 @@
 
 import numpy as np
 import pytest
+import seed_budget
 
-from tolerant.client.result_listener import ResultListener
 from tolerant.kinds.joins import joins
+from tolerant.kinds.joins.listener import ResultListener
+from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.relations import Relation
-from tolerant.relations.waiting import PendingChanges, no_changes
 from tolerant.testing.pairs import simulate_pair
 
 
 def test_everybody_is_told_what_they_must():
-    reports = [simulate_pair(seed) for seed in range(15)]
-    assert [report for report in reports if not report.ok] == []
+    played = seed_budget.play(simulate_pair, 100, least=15)
+    seed_budget.check(played)
+    reports = list(played.values())
     assert sum(report.results for report in reports) > 500
     assert sum(report.restarts for report in reports) > 15
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("first", range(100, 2100, 100))
+@pytest.mark.parametrize("first", range(0, 2_100, 100))
 def test_very_many_histories(first):
-    assert [seed for seed in range(first, first + 100) if not simulate_pair(seed).ok] == []
+    seed_budget.check({seed: simulate_pair(seed) for seed in range(first, first + 100)})
 
 
 def test_a_seed_plays_the_same_again():
@@ -36,9 +38,8 @@ def hears_everything(self, entry, found):
     return True
 
 
-def waits_for_nobody(self, watermark):
-    self.watermark = watermark
-    due, self._waiting = self._waiting, no_changes(self._columns)
+def waits_for_nobody(self, until=None):
+    due, self._waiting = self.waiting(), []
     return due
 
 
@@ -55,7 +56,7 @@ def takes_each_step_for_a_transaction(whole, size):
     [
         (Relation, "unapplied", takes_everything_as_new),
         (ResultListener, "offer", hears_everything),
-        (PendingChanges, "release", waits_for_nobody),
+        (EventTimeBuffer, "due", waits_for_nobody),
         (joins, "in_parts", takes_each_step_for_a_transaction),
     ],
 )

@@ -3,6 +3,7 @@ import math
 
 import broken_protocols
 import pytest
+import seed_budget
 from reference_shard import ReferenceShard
 
 from tolerant.edge.source_core import SourceCore
@@ -11,6 +12,8 @@ from tolerant.testing.truth import Timeline
 
 CAUGHT_WITHIN = 60
 """So many seeds at most until a mistake must have been caught."""
+FIRST = {"CountsBatches": 16, "DropsLateRows": 17, "ForgetsPartOfItsState": 12, "NeverAsksAgain": 34}
+"""The seeds that are tried first, of mistakes that others do not bring to light."""
 
 MISTAKES = [
     mistake
@@ -22,20 +25,18 @@ MISTAKES = [
 def simulate(seed, mistake=None):
     shard = mistake if mistake is not None and issubclass(mistake, ReferenceShard) else ReferenceShard
     source = mistake if mistake is not None and issubclass(mistake, SourceCore) else SourceCore
-    weather = getattr(mistake, "weather", Faults())  # the fault that brings the mistake to light, more often
-    return simulate_faults(seed, shard_factory=shard, source_factory=source, faults=weather)
+    faults = getattr(mistake, "faults", Faults())  # the fault that brings the mistake to light, more often
+    return simulate_faults(seed, shard_factory=shard, source_factory=source, faults=faults)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
 def test_a_broken_protocol_is_caught(mistake):
-    assert any(not simulate(seed, mistake).ok for seed in range(CAUGHT_WITHIN))
+    seeds = [FIRST.get(mistake.__name__, 0), *range(CAUGHT_WITHIN)]
+    assert any(not simulate(seed, mistake).ok for seed in seeds)
 
 
-@pytest.mark.parametrize("first", range(0, 40, 10))
-def test_the_plain_shard_keeps_every_promise(first):
-    for seed in range(first, first + 10):
-        report = simulate(seed)
-        assert report.ok, str(report)
+def test_the_plain_shard_keeps_every_promise():
+    seed_budget.check({seed: simulate(seed) for seed in range(40)})
 
 
 def test_a_seed_plays_the_same_history_again():

@@ -10,6 +10,8 @@ from tolerant.testing.adversarial import AdversarialShard, AdversarialSource
 
 CAUGHT_WITHIN = 60
 """So many seeds at most until a mistake must have been caught."""
+FIRST = {"AddsUpTooLate": 16, "CountsSumsAsItems": 17, "LetsSumsOutliveTheirItems": 8}
+"""The seeds that are tried first, of mistakes that others do not bring to light."""
 
 MISTAKES = [
     mistake
@@ -21,13 +23,14 @@ MISTAKES = [
 def simulate(seed, mistake=None):
     shard = mistake if mistake is not None and issubclass(mistake, AdversarialShard) else AdversarialShard
     source = mistake if mistake is not None and issubclass(mistake, AdversarialSource) else AdversarialSource
-    weather = getattr(mistake, "weather", Faults())  # in which the mistake comes to light more often
-    return simulate_faults(seed, shard_factory=shard, source_factory=source, faults=weather)
+    faults = getattr(mistake, "faults", Faults())  # in which the mistake comes to light more often
+    return simulate_faults(seed, shard_factory=shard, source_factory=source, faults=faults)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
 def test_a_careless_exchange_is_caught(mistake):
-    assert any(not simulate(seed, mistake).ok for seed in range(CAUGHT_WITHIN))
+    seeds = [FIRST.get(mistake.__name__, 6), *range(CAUGHT_WITHIN)]
+    assert any(not simulate(seed, mistake).ok for seed in seeds)
 
 
 def test_sums_are_filtered_and_every_promise_is_kept():

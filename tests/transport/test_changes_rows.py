@@ -131,7 +131,7 @@ def test_ids_are_the_same_for_ever():
     assert subscriptions.subscription_ids({}).tolist() == [0]
 
 
-PINNED = 7701607284888136230
+PINNED = 405788761428647991
 
 
 def test_a_subscription_without_parameters_is_one_row():

@@ -11,18 +11,20 @@ from tolerant.cli.figures import stream_figures, table_figures
 from tolerant.client import Client, StatementClient, load_catalogue
 from tolerant.client.answer_listener import current_answers
 from tolerant.client.missing_replies import why_no_reply
-from tolerant.client.row_listener import table_rows
 from tolerant.client.row_select import select_rows
 from tolerant.edge import Source, Table
 from tolerant.edge.aggregators.inflow import read_received_rows
 from tolerant.edge.definition import find_stream
 from tolerant.edge.source_core import SourceCore
 from tolerant.edge.source_transport import SourceTransport
+from tolerant.kernels.decay import decayed
+from tolerant.kinds.ranges.listener import table_rows
 from tolerant.queries import Answer
 from tolerant.spark.occupancy import live_owner
 from tolerant.sql import parse
 from tolerant.streams import SECOND
 from tolerant.transport.common import abandoned, passed_by_all, registration, wall_clock
+from tolerant.transport.conflicts import Conflict, conflict_body, open_conflicts, read_conflicts
 from tolerant.transport.heartbeats import Heartbeat, heartbeat_batch
 from tolerant.transport.log import Fence, LogError
 from tolerant.transport.memory import MemoryLog
@@ -112,13 +114,38 @@ def test_plans_that_cannot_be_read_do_not_end_an_aggregator():
     assert [row.at for row in read_received_rows(pack(rows), "")] == [1]
 
 
+@pytest.mark.parametrize("shrink", [5e-324, 1e-20, 1e-9])
+@pytest.mark.timeout(60)
+def test_a_filter_that_hardly_shrinks_is_no_endless_work(shrink):
+    assert decayed(4.0, shrink, 10) <= 4.0
+    assert decayed(4.0, shrink, 10**12) == decayed(4.0, shrink, 10**13) > 3.0
+    assert decayed(4.0, 0.05, 10**6) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("item", 7), ("item", ["a"]), ("owner", None), ("other", {}), ("since", "x")]
+)
+def test_conflicts_that_cannot_be_read_end_neither_a_source_nor_status(field, value):
+    log, good = MemoryLog(), Conflict("a", "owner", "edge", 5)
+    bad = json.dumps({**good._asdict(), field: value}).encode()
+    batch = junk(("a", 1, conflict_body(good)), ("b", 1, bad), ("c", 1, b"[" * 100_000))
+    log.append("conflicts.traffic", batch)
+    with pytest.warns(BadRecord):
+        assert open_conflicts(log, "traffic") == [good]
+    with pytest.warns(BadRecord):
+        assert read_conflicts(batch, "edge") == [good]
+
+
 def test_answers_that_cannot_be_read_do_not_end_a_client():
     log = MemoryLog()
     StatementClient(log).send(STREAM)
     StatementClient(log).send(parse("CREATE QUERY q AS SELECT SUM(rate) FROM traffic WITHIN 1"))
     answer = Answer("q", 5, 1.0, 2.0, 3.0)
     row = {"query": "q", "group": "", "at": 5, "low": 1.0, "value": 2.0, "high": 3.0}
-    log.append("current.q", junk(("", 5, current_body({**row, "stale": False, "settling": False}))))
+    row |= {"stale": False, "settling": False}
+    strange = [("group", 7), ("group", None), ("at", "x"), ("at", None), ("value", "x"), ("low", []), ("query", 1)]
+    rows = [(f"strange{n}", 5, current_body({**row, name: value})) for n, (name, value) in enumerate(strange)]
+    log.append("current.q", junk(("", 5, current_body(row)), *rows))
     log.append_packed([("answers.q", b"nothing at all")])
     with pytest.warns(BadRecord):
         assert current_answers(log, "q") == [answer]
@@ -186,7 +213,8 @@ def test_the_last_epoch_is_said_to_be_the_last(log):
         log.next_epoch("source/traffic/edge")
 
 
-def test_an_owner_that_is_no_text_is_nobody(log):
+def test_an_owner_that_is_no_text_is_nobody(log, monkeypatch):
+    monkeypatch.setattr("tolerant.spark.occupancy.LIVE", SECOND // 2)  # how long it waits for a heartbeat to grow old
     log.append(EPOCHS, compacted([("pipeline/traffic", 5, b"\xff\xfe")]))
     log.register("checkpoint", "traffic", ["updates.traffic"])
     log.trim(POSITIONS, 2**62)
@@ -217,9 +245,9 @@ def test_rows_of_tables_and_views_that_cannot_be_read_are_left_out():
     assert (rows, step) == ([{"id": 1, "x": 2.5}], 4)
     log.append(current_topic("v"), junk((HEADER, 1, b'{"step": 1}'), ('["a"]', 1, b"[[1]]")))
     with pytest.warns(BadRecord):
-        header, rows = read_view(log, "v")
+        header, groups = read_view(log, "v")
     assert header == {"step": 1}
-    assert rows['["a"]'] == [[1]]
+    assert groups['["a"]'] == [[1]]
 
 
 def test_statements_that_are_none_stop_neither_sources_nor_clients():

@@ -52,7 +52,7 @@ def test_the_floor_is_the_cheapest_split_into_batches(problem):
 @given(problems(ticks=12, least=1, costs=concave), st.sampled_from(METHODS))
 def test_with_a_lead_plans_are_valid_and_cost_what_they_say(problem, method):
     plan = schedule(*problem, method, estimate=4, lead=1)
-    found = audit(*problem, plan.actions)
+    found = audit(*problem, actions=plan.actions)
     assert found.valid
     assert plan.cost == pytest.approx(found.cost)
 

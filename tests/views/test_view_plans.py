@@ -16,7 +16,7 @@ METHODS = ["naive", "online", "per-tick", "estimated", "forecast", "optimal"]
 @given(problems(ticks=12), st.sampled_from(METHODS), st.integers(0, 6))
 def test_every_method_gives_a_valid_lazy_plan_and_its_cost(problem, method, estimate):
     plan = schedule(*problem, method, estimate=estimate)
-    found = audit(*problem, plan.actions)
+    found = audit(*problem, actions=plan.actions)
     assert found.valid
     assert found.lazy
     assert found.minimal or method in ("naive", "estimated")
@@ -76,7 +76,7 @@ def test_for_concave_costs_no_method_is_below_half_the_optimum(problem):
 @given(problems(costs=linears, ticks=12), st.sampled_from([("online", history), ("per-tick", per_tick)]))
 def test_rules_agree_with_their_plain_twins(problem, rule):
     plan = schedule(*problem, rule[0])
-    actions, cost = step_by_step(*problem, rule[1])
+    actions, cost = step_by_step(*problem, score=rule[1])
     assert plan.actions == actions
     assert plan.cost == pytest.approx(cost)
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "aggregate": "Hold the items of an aggregator within its bounds",
     "agent": "Offer this host's metrics to a stream",
     "dead": "Show the rows that could not be used",
+    "doctor": "Check Python, Java, Spark, extras, log, checkpoints, clocks, ports and disk",
     "reproduce": "Run a figure of a paper again",
     "log backup": "Copy the log into a file",
     "log verify": "Check every page, checksum and position of the log",

@@ -10,22 +10,23 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, StreamName, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.text import Screen, shown
 
 
 def agent(
-    stream: Annotated[
-        str, typer.Option("--stream", metavar="NAME", help="A stream with the key (host STRING, metric STRING).")
-    ] = "hosts",
+    stream: StreamName = "hosts",
     log: LogUri = DEFAULT_LOG,
-    interval: Annotated[float, typer.Option(min=0.01, help="Seconds between two readings.")] = 1.0,
+    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.01, help="Seconds between two readings.")] = 1.0,
     seconds: ForSeconds = None,
-    host: Annotated[str | None, typer.Option(help="Another name for this host.")] = None,
+    host: Annotated[str | None, typer.Option(metavar="NAME", help="Another name for this host.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Offer this host's metrics to a stream until Ctrl-C; what is sent, the filters decide."""
+    """Offer this host's metrics to a stream until Ctrl-C; what is sent, the filters decide.
+
+    The stream has the key (host STRING, metric STRING).
+    """
     from tolerant.edge import SourceError, run_agent
 
     with_log = existing_log(log)

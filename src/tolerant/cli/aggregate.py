@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, existing_log
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, OnlyStream, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.text import Screen, shown
 from tolerant.client import load_catalogue
@@ -22,9 +22,7 @@ def aggregate(
     file: Annotated[Path, typer.Argument(metavar="NETWORK", help="The network's file, network.toml.")],
     name: Annotated[str, typer.Argument(help="Which of its aggregators this is.")],
     log: LogUri = DEFAULT_LOG,
-    stream: Annotated[
-        str | None, typer.Option(help="The stream; may be left out where only one has this network.")
-    ] = None,
+    stream: OnlyStream = None,
     seconds: ForSeconds = None,
 ) -> None:
     """Hold the items of an aggregator within its bounds and answer the parts that plans ask of it. Ctrl-C ends."""
@@ -42,10 +40,10 @@ def aggregate(
             wrong_call(str(error))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: aggregator.stop())
-        held = len(network.bounds[name])
-        said = f"{shown(name)} holds {held:,} items of {shown(aggregator.stream.name)}. Ctrl-C ends."
+        count = len(network.bounds[name])
+        message = f"{shown(name)} holds {count:,} items of {shown(aggregator.stream.name)}. Ctrl-C ends."
         try:
-            aggregator.run(seconds, lambda: Screen(stderr=True).print(said))
+            aggregator.run(seconds, lambda: Screen(stderr=True).print(message))
         except (Fenced, Replaced, SourceError) as error:
             raise CommandError(str(error)) from error
     finally:
@@ -68,8 +66,8 @@ def _only(log: Log, network: Network, file: Path) -> str:
     """The one stream that has this network."""
     from tolerant.sql.networks import network_of
 
-    streams = {name: one for name, one in load_catalogue(log).streams.items() if one.networked}
-    same = sorted(name for name, one in streams.items() if network_of(one) == network)
+    streams = {name: created for name, created in load_catalogue(log).streams.items() if created.networked}
+    same = sorted(name for name, created in streams.items() if network_of(created) == network)
     why = f"no stream in the log has a network; CREATE STREAM … FROM '{file.name}' makes one"
     if same:
         why = f"which stream? {', '.join(same)} have this network: name one with --stream"

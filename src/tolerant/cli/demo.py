@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import psutil
 import typer
 from rich.live import Live
 
-from tolerant.cli.options import Json
+from tolerant.cli.extras import need_extra
+from tolerant.cli.options import Json, Master, Out
 from tolerant.cli.reporting import FAILED, CommandError
 from tolerant.cli.text import Screen, shown
 from tolerant.transport.files import make_private_folder
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the log, the picture and the figures go.")] = Path("out/demo"),
-    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[2]",
+    out: Out = Path("out/demo"),
+    master: Master = "local[2]",
     as_json: Json = False,
 ) -> None:
     """Run source processes, queries and a pipeline on generated traffic; count messages, check every promise."""
+    need_extra("spark", "the demo")
+    need_extra("pictures", "the demo")
     from tolerant.demo.pipeline import DemoPipeline
     from tolerant.demo.traffic import Shape
 

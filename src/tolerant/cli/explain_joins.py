@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-
-import typer
+from typing import Any
 
 from tolerant.cli.figures import table_figures
 from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown
-from tolerant.client import kept_share, load_catalogue
-from tolerant.sql import CreateQuery, PipelineId, StatementError, parse
-from tolerant.sql.lookups import lookup_table
-from tolerant.sql.spreads import copies, is_by_range
-from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, KeepJoinSelect
+from tolerant.client import kept_share
+from tolerant.kinds.joins.select import JoinSelect
+from tolerant.kinds.kept_joins.select import KeepJoinSelect
+from tolerant.sql import Catalogue, CreateQuery, PipelineId, StatementError, parse
 from tolerant.transport import Log
-
-JOINS = (BandJoinSelect, EqualityJoinSelect, KeepJoinSelect)
 
 
 @dataclass(frozen=True)
@@ -55,28 +50,20 @@ class JoinExplanation:
     fetched: int | None = None
     spread: Spread | None = None
 
+    def record(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
 
-def explain_planned(text: str, as_json: bool) -> bool:
-    """Explain a join that has not been started, if this is the text of a statement; whether it is."""
-    if " " not in text.strip():
-        return False
-    _say(planned_join(text), as_json)
-    return True
-
-
-def explain_join(log: Log, name: str, as_json: bool) -> bool:
-    """Explain the query, if it is a join; whether it is."""
-    catalogue = load_catalogue(log)
-    query = catalogue.queries.get(name)
-    if query is None or not isinstance(query.select, JOINS):
-        return False
-    table = lookup_table(query, catalogue)
-    _say(standing_join(log, query, None if table is None else table.name), as_json)
-    return True
+    def show(self) -> None:
+        """For people."""
+        _show(self)
 
 
-def _say(found: JoinExplanation, as_json: bool) -> None:
-    typer.echo(json.dumps(asdict(found))) if as_json else _show(found)
+def explained(log: Log, query: CreateQuery, catalogue: Catalogue) -> JoinExplanation:
+    """The explanation of a join that stands."""
+    keep = KeepJoinSelect.matching(query)
+    table = None if keep is None else keep.lookup_table(catalogue)
+    return standing_join(log, query, None if table is None else table.name)
 
 
 def planned_join(text: str) -> JoinExplanation:
@@ -96,64 +83,63 @@ def planned_join(text: str) -> JoinExplanation:
             query, limited = parse(f"{statement} KEEP 1 ROWS"), False
         except StatementError:
             raise CommandError(str(error)) from None
-    if not isinstance(query, CreateQuery) or not isinstance(query.select, JOINS):
+    select = JoinSelect.matching(query) if isinstance(query, CreateQuery) else None
+    if not isinstance(query, CreateQuery) or select is None:
         raise CommandError("only joins of two tables can be explained before they are started; name a query that runs")
-    select = query.select
     tables = (select.left, select.right)
-    keep = select.rows if limited and isinstance(select, KeepJoinSelect) else None
+    keep = select.kept_rows if limited else None
     grows = () if keep is not None else tables
     return JoinExplanation(query.name, tables, False, keep, grows, spread=spread_of(select))
 
 
 def standing_join(log: Log, query: CreateQuery, looked_up: str | None = None) -> JoinExplanation:
     """The explanation of a join that stands, from what its pipeline last said. `looked_up`: the table that is."""
-    select = query.select
-    assert isinstance(select, JOINS)
+    select = JoinSelect.of(query)
     tables = (select.left, select.right)
     figures = table_figures(log, str(PipelineId.of(select)))
-    if not isinstance(select, KeepJoinSelect):
+    if select.kept_rows is None:
         kept = None if figures is None else figures["rows"]
         return JoinExplanation(query.name, tables, True, None, tables, kept, spread=spread_of(select))
     own = {} if figures is None else figures["figures"].get(query.name, {})
-    said = kept_share(log, query.name, select.shards)
+    share = kept_share(log, query.name, select.shards)
     return JoinExplanation(
         query.name,
         tables,
         True,
-        select.rows,
+        select.kept_rows,
         (),
         own.get("kept"),
-        own.get("found") if said is None else said.found,
-        own.get("share") if said is None else said.share,
-        own.get("error") if said is None else said.error,
+        own.get("found") if share is None else share.found,
+        own.get("share") if share is None else share.share,
+        own.get("error") if share is None else share.error,
         looked_up,
-        own.get("fetched") if said is None else said.fetched,
+        own.get("fetched") if share is None else share.fetched,
     )
 
 
-def spread_of(select: BandJoinSelect | EqualityJoinSelect | KeepJoinSelect) -> Spread | None:
+def spread_of(select: JoinSelect) -> Spread | None:
     """How a join is spread; None: it has one shard."""
     shards, all_of_them = select.shards, float(select.shards)
     if shards == 1:
         return None
-    if not isinstance(select, BandJoinSelect):
-        return Spread(shards, "values", (1.0, 1.0))
-    estimate = copies(select)
-    if is_by_range(select):
+    estimate = select.copies
+    if select.spread_ranges is not None:
         return Spread(shards, "ranges", (1.0, estimate or 1.0))
+    if select.pipeline.by_value:
+        return Spread(shards, "values", (1.0, 1.0))
     ranged = None if estimate is None else (1.0, estimate)
     return Spread(shards, "subscriptions", (all_of_them, all_of_them), ranged)
 
 
-def _show_spread(console: Screen, found: JoinExplanation, spread: Spread) -> None:
-    one, other = map(shown, found.tables)
+def _show_spread(console: Screen, join: JoinExplanation, spread: Spread) -> None:
+    first, second = map(shown, join.tables)
     if spread.by == "values":
         console.print(f"{spread.shards} shards have the rows of both tables by what they are joined on.")
         return
     if spread.by == "ranges":
         console.print(
-            f"{spread.shards} shards have ranges of what is compared: a row of {one} is in one of them, a row of"
-            f" {other} where a band can reach it, in {spread.copies[1]:.2f} on average. All have all subscriptions."
+            f"{spread.shards} shards have ranges of what is compared: a row of {first} is in one of them, a row of"
+            f" {second} where a band can reach it, in {spread.copies[1]:.2f} on average. All have all subscriptions."
         )
         return
     why = (
@@ -164,42 +150,46 @@ def _show_spread(console: Screen, found: JoinExplanation, spread: Spread) -> Non
     console.print(f"{spread.shards} shards have the subscriptions between them, and all rows of both tables: {why}.")
 
 
-def _show(found: JoinExplanation) -> None:
+def _show(join: JoinExplanation) -> None:
     console = Screen()
-    if found.spread is not None:
-        _show_spread(console, found, found.spread)
-    one, other = map(shown, found.tables)
-    if found.keep is None:
-        begun = "keeps" if found.started else "would keep"
-        console.print(f"[bold]{shown(found.query)}[/bold] {begun} every row of {one} and every row of {other}.")
+    if join.spread is not None:
+        _show_spread(console, join, join.spread)
+    first, second = map(shown, join.tables)
+    if join.keep is None:
+        begun = "keeps" if join.started else "would keep"
+        console.print(f"[bold]{shown(join.query)}[/bold] {begun} every row of {first} and every row of {second}.")
         console.print("Where a table only grows, so does this state, without bound.")
-        if found.kept is not None:
-            console.print(f"There are {found.kept:,} rows now.")
-        console.print(f"SELECT * FROM {one} JOIN {other} ON … KEEP n ROWS keeps the n rows that promise most results.")
-        return
-    if found.looked_up is not None:
-        _show_looked_up(console, found, found.looked_up)
-        return
-    console.print(f"[bold]{shown(found.query)}[/bold] keeps at most {found.keep:,} rows of {one} and {other} together.")
-    if found.kept is not None:
-        console.print(f"There are {found.kept:,} rows now.")
-    if found.found is not None and found.share is not None and found.error is not None:
+        if join.kept is not None:
+            console.print(f"There are {join.kept:,} rows now.")
         console.print(
-            f"It has found {found.found:,} results: about {found.share:.1%} (± {found.error:.1%}) of what room for"
+            f"SELECT * FROM {first} JOIN {second} ON … KEEP n ROWS keeps the n rows that promise most results."
+        )
+        return
+    if join.looked_up is not None:
+        _show_looked_up(console, join, join.looked_up)
+        return
+    console.print(
+        f"[bold]{shown(join.query)}[/bold] keeps at most {join.keep:,} rows of {first} and {second} together."
+    )
+    if join.kept is not None:
+        console.print(f"There are {join.kept:,} rows now.")
+    if join.found is not None and join.share is not None and join.error is not None:
+        console.print(
+            f"It has found {join.found:,} results: about {join.share:.1%} (± {join.error:.1%}) of what room for"
             " every row would have given."
         )
 
 
-def _show_looked_up(console: Screen, found: JoinExplanation, table: str) -> None:
-    (other,) = (shown(one) for one in found.tables if one != table)
+def _show_looked_up(console: Screen, join: JoinExplanation, table: str) -> None:
+    (other,) = (shown(name) for name in join.tables if name != table)
     console.print(
-        f"[bold]{shown(found.query)}[/bold] looks each row of {other} up in {shown(table)}, of which it keeps at most"
-        f" {found.keep:,} rows. All results are found; a row that is not kept is fetched."
+        f"[bold]{shown(join.query)}[/bold] looks each row of {other} up in {shown(table)}, of which it keeps at most"
+        f" {join.keep:,} rows. All results are found; a row that is not kept is fetched."
     )
-    if found.kept is not None:
-        console.print(f"There are {found.kept:,} rows now.")
-    if found.found is not None and found.share is not None and found.error is not None:
+    if join.kept is not None:
+        console.print(f"There are {join.kept:,} rows now.")
+    if join.found is not None and join.share is not None and join.error is not None:
         console.print(
-            f"It has found {found.found:,} results. {found.share:.1%} (± {found.error:.1%}) of the rows looked up were"
-            f" held, {found.fetched or 0:,} were fetched."
+            f"It has found {join.found:,} results. {join.share:.1%} (± {join.error:.1%}) of the rows looked up were"
+            f" held, {join.fetched or 0:,} were fetched."
         )

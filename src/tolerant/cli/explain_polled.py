@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import pyarrow as pa
 from rich.table import Table
 
-from tolerant.cli.figures import StreamFigures
+from tolerant.cli.figures import known_figures
 from tolerant.cli.text import Screen, shown
-from tolerant.sql import AggregateSelect
+from tolerant.sql import AggregateSelect, Catalogue, CreateQuery
 from tolerant.sql.membership import Keys, members
 from tolerant.streams import SECOND, Stream
+from tolerant.transport import Log
 
 SHOWN = 20
 """Items in the table: those that are asked for most. JSON has all."""
@@ -51,31 +53,41 @@ class PolledExplanation:
     pulls_per_second: float
     items: tuple[Asked, ...]
 
+    def record(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
 
-def explain_polled(name: str, stream: Stream, select: AggregateSelect, figures: StreamFigures) -> PolledExplanation:
+    def show(self) -> None:
+        """For people."""
+        _show(self)
+
+
+def explained(log: Log, query: CreateQuery, catalogue: Catalogue) -> PolledExplanation:
     """The explanation of a query, from what its pipeline last said about itself."""
-    summary = figures.summaries[0]["queries"].get(name, {})
-    asked = sorted(_asked(stream, select, figures.pulled), key=lambda one: (-one.updates_per_second, one.item))
+    select = AggregateSelect.of(query)
+    stream, figures = catalogue.streams[select.stream], known_figures(log, select.stream)
+    summary = figures.summaries[0]["queries"].get(query.name, {})
+    asked = sorted(_asked(stream, select, figures.pulled), key=lambda row: (-row.updates_per_second, row.item))
     return PolledExplanation(
-        query=name,
+        query=query.name,
         stream=stream.name,
         fn=select.fn,
         within=select.within,
         fidelity=summary.get("fidelity", select.fidelity),
         delivered=summary.get("delivered"),
-        pulls_per_second=sum(one.updates_per_second for one in asked),
+        pulls_per_second=sum(row.updates_per_second for row in asked),
         items=tuple(asked),
     )
 
 
 def _asked(stream: Stream, select: AggregateSelect, pulled: pa.RecordBatch | None) -> list[Asked]:
     rows = [] if pulled is None else pulled.to_pylist()
-    found = []
+    asked = []
     for group, weights in members(select, Keys(stream, [row["key"] for row in rows])).items():
         whole = sum(weight**2 * rows[index]["variance"] for index, weight in weights.items())
         for index, weight in weights.items():
             row = rows[index]
-            found.append(
+            asked.append(
                 Asked(
                     item=row["key"],
                     group=group,
@@ -91,30 +103,29 @@ def _asked(stream: Stream, select: AggregateSelect, pulled: pa.RecordBatch | Non
                     reason=row["reason"],
                 )
             )
-    return found
+    return asked
 
 
-def show_polled(found: PolledExplanation) -> None:
-    """The explanation for a person."""
-    delivered = "not known yet" if found.delivered is None else f"{found.delivered:.4f} so far"
-    title = f"{shown(found.query)}: WITHIN {found.within:g} FIDELITY {found.fidelity:g}, {delivered}"
+def _show(polled: PolledExplanation) -> None:
+    delivered = "not known yet" if polled.delivered is None else f"{polled.delivered:.4f} so far"
+    title = f"{shown(polled.query)}: WITHIN {polled.within:g} FIDELITY {polled.fidelity:g}, {delivered}"
     table = Table(
         "item", "group", "weight", "pulls/s", "value", "age", "change per tick", "burden", "trouble", title=title
     )
-    for one in found.items[:SHOWN]:
+    for item in polled.items[:SHOWN]:
         table.add_row(
-            shown(one.item) + (" (stale)" if one.stale else ""),
-            shown(one.group or "all"),
-            f"{one.weight:g}",
-            f"{one.updates_per_second:.3f}",
-            "–" if one.value is None else f"{one.value:,.6g}",
-            "–" if one.age is None else f"{one.age:.0f} s",
-            f"{one.change:.4g}",
-            f"{one.burden:.1%}",
-            f"{one.failures} failed: {shown(one.reason)}" if one.failures else "",
+            shown(item.item) + (" (stale)" if item.stale else ""),
+            shown(item.group or "all"),
+            f"{item.weight:g}",
+            f"{item.updates_per_second:.3f}",
+            "–" if item.value is None else f"{item.value:,.6g}",
+            "–" if item.age is None else f"{item.age:.0f} s",
+            f"{item.change:.4g}",
+            f"{item.burden:.1%}",
+            f"{item.failures} failed: {shown(item.reason)}" if item.failures else "",
         )
     console = Screen()
     console.print(table)
-    if len(found.items) > SHOWN:
-        console.print(f"… {len(found.items) - SHOWN:,} more")
-    console.print(f"{len(found.items):,} items are asked for {found.pulls_per_second:.3f} times a second.")
+    if len(polled.items) > SHOWN:
+        console.print(f"… {len(polled.items) - SHOWN:,} more")
+    console.print(f"{len(polled.items):,} items are asked for {polled.pulls_per_second:.3f} times a second.")

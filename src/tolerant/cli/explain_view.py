@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
 from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown
-from tolerant.client import load_catalogue
-from tolerant.sql import Catalogue, PipelineId
-from tolerant.sql.statements import ViewSelect
+from tolerant.sql import Catalogue, CreateQuery
 from tolerant.transport import Log
 from tolerant.transport.records import read_json
 from tolerant.transport.topics import status_topic
@@ -19,67 +18,78 @@ Figures = dict[str, Any]
 """What the pipeline said of a view; see `spark.views.pipeline`."""
 
 
-def explain_view(log: Log, name: str) -> Figures | None:
-    """What its pipeline last said of a view; None: it is no view.
+@dataclass(frozen=True)
+class ViewExplanation:
+    """What its pipeline last said of a view."""
+
+    figures: Figures
+
+    def record(self) -> Figures:
+        """For programs."""
+        return self.figures
+
+    def show(self) -> None:
+        """For people."""
+        _show(self.figures)
+
+
+def explained(log: Log, query: CreateQuery, catalogue: Catalogue) -> ViewExplanation:
+    """The explanation of a view.
 
     Raises:
         CommandError: nothing has been said of it yet.
     """
-    query = load_catalogue(log).queries.get(name)
-    if query is None or not isinstance(query.select, ViewSelect):
-        return None
-    found = view_figures(log, str(PipelineId.of(query.select)), name)
-    if found is None:
-        raise CommandError(f"no pipeline has said anything about the view {name} yet; is `tolerant run` running?")
-    return found
+    figures = view_figures(log, str(query.select.pipeline), query.name)
+    if figures is None:
+        raise CommandError(f"no pipeline has said anything about the view {query.name} yet; is `tolerant run` running?")
+    return ViewExplanation(figures)
 
 
 def view_figures(log: Log, home: str, name: str) -> Figures | None:
     """What the pipeline `home` last said of a view."""
-    found = log.latest(status_topic(home), f"view/{name}")
-    if found is None:
+    record = log.latest(status_topic(home), f"view/{name}")
+    if record is None:
         return None
-    figures: Figures | None = read_json(found.body, f"what is known of the view {name}")
+    figures: Figures | None = read_json(record.body, f"what is known of the view {name}")
     return figures
 
 
 def views_of(catalogue: Catalogue, home: str) -> list[str]:
     """The views that the pipeline `home` keeps."""
-    views = {name: query.select for name, query in catalogue.queries.items() if isinstance(query.select, ViewSelect)}
-    return sorted(name for name, select in views.items() if str(PipelineId.of(select)) == home)
+    pipelines = {name: query.select.pipeline for name, query in catalogue.queries.items()}
+    return sorted(name for name, pipeline in pipelines.items() if pipeline.views and str(pipeline) == home)
 
 
 def view_line(figures: Figures) -> str:
     """How a view is, in a line."""
     pending = ", ".join(f"{table['pending']:,} of {shown(table['table'])}" for table in figures["tables"])
-    told = (
+    text = (
         f"{figures['groups']:,} groups; pending {pending}: {figures['work']:.2f} s of {figures['within']:g} s promised;"
         f" {figures['pushes']:,} pushes, {figures['refreshes']:,} refreshes, {figures['misses']:,} of them late"
     )
     if figures["refreshes"] or figures["notices"]:
-        told += f", the slowest took {figures['slowest']:.2f} s"
+        text += f", the slowest took {figures['slowest']:.2f} s"
     if figures.get("when"):
-        told += f"; its condition became true {figures['notices']:,} times"
+        text += f"; its condition became true {figures['notices']:,} times"
     if figures["needs"] is None or figures["needs"] > figures["within"]:
         least = "no time" if figures["needs"] is None else f"less than {figures['needs']:.2f} s"
-        told += f"; [red]{least} can be promised for all of {figures['shared_by']:,} views at once any more[/red]"
+        text += f"; [red]{least} can be promised for all of {figures['shared_by']:,} views at once any more[/red]"
     grown = [shown(table["table"]) for table in figures["tables"] if table["outgrown"]]
-    return told + (f"; [red]pushing {', '.join(grown)} has come to take longer than is promised[/red]" if grown else "")
+    return text + (f"; [red]pushing {', '.join(grown)} has come to take longer than is promised[/red]" if grown else "")
 
 
-def show_view(figures: Figures) -> None:
-    """For a person."""
+def _show(figures: Figures) -> None:
     console = Screen()
     table = Table(
         "table", "pending", "setup", "a row", "takes now", title=f"{shown(figures['view'])}: {figures['within']:g} s"
     )
-    for one in figures["tables"]:
-        takes = one["setup"] + one["slope"] * one["pending"] if one["pending"] else 0.0
+    for entry in figures["tables"]:
+        takes = entry["setup"] + entry["slope"] * entry["pending"] if entry["pending"] else 0.0
         table.add_row(
-            shown(one["table"]) + (" (outgrown)" if one["outgrown"] else ""),
-            f"{one['pending']:,}",
-            f"{one['setup']:.3f} s",
-            f"{1000 * one['slope']:.3g} ms",
+            shown(entry["table"]) + (" (outgrown)" if entry["outgrown"] else ""),
+            f"{entry['pending']:,}",
+            f"{entry['setup']:.3f} s",
+            f"{1000 * entry['slope']:.3g} ms",
             f"{takes:.3f} s",
         )
     console.print(table)

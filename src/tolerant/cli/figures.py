@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tolerant.cli.reporting import CommandError
 from tolerant.client import load_catalogue
 from tolerant.filters.status_view import FACTORS
 from tolerant.sql import AggregateSelect
@@ -127,7 +128,7 @@ def rate_of(tick: int) -> Rate:
 
 
 @dataclass(frozen=True)
-class Messages:
+class MessageRates:
     """Updates per second that some items send now, and that they would send if every reading were sent."""
 
     items: int
@@ -161,12 +162,14 @@ def stream_figures(log: Log, stream: str) -> StreamFigures | None:
     return None
 
 
-def _stream_figures(stream: str, held: Mapping[str, bytes]) -> StreamFigures | None:
-    summaries = tuple(json.loads(body) for key, body in sorted(held.items()) if key.startswith("summary/"))
+def _stream_figures(stream: str, bodies: Mapping[str, bytes]) -> StreamFigures | None:
+    summaries = tuple(json.loads(body) for key, body in sorted(bodies.items()) if key.startswith("summary/"))
     if not summaries:
         return None
-    pulled = held.get("polled/0")
-    return StreamFigures(stream, summaries, _items(held), _sums(held), None if pulled is None else rows.unpack(pulled))
+    pulled = bodies.get("polled/0")
+    return StreamFigures(
+        stream, summaries, _items(bodies), _sums(bodies), None if pulled is None else rows.unpack(pulled)
+    )
 
 
 def table_figures(log: Log, table: str) -> dict[str, Any] | None:
@@ -175,9 +178,9 @@ def table_figures(log: Log, table: str) -> dict[str, Any] | None:
     """
     pipeline = PipelineId.parse(table)
     shards = 1 if pipeline.append_only else pipeline.shards
-    said = [log.latest(status_topic(table), f"summary/{k}") for k in range(shards)]
-    held = [read_json(one.body, f"the status of {table}") for one in said if one is not None]
-    bodies = [body for body in held if isinstance(body, dict)]
+    records = [log.latest(status_topic(table), f"summary/{k}") for k in range(shards)]
+    statuses = [read_json(record.body, f"the status of {table}") for record in records if record is not None]
+    bodies = [body for body in statuses if isinstance(body, dict)]
     if not bodies:
         return None
     whole: dict[str, Any] = bodies[0]
@@ -190,25 +193,38 @@ def table_figures(log: Log, table: str) -> dict[str, Any] | None:
     return whole
 
 
+def known_figures(log: Log, stream: str) -> StreamFigures:
+    """What a stream's pipeline last said.
+
+    Raises:
+        CommandError: it has said nothing yet.
+    """
+    figures = stream_figures(log, stream)
+    if figures is None:
+        raise CommandError(f"no pipeline has said anything about stream {stream} yet; is `tolerant run` running?")
+    return figures
+
+
 def streams_with_figures(log: Log) -> list[str]:
     """The streams that any pipeline has said anything about."""
     return TopicKind.STATUS.owners(log.topics())
 
 
-def pull_figures(pulled: pa.RecordBatch | None, tick: int) -> Messages:
+def pull_figures(pulled: pa.RecordBatch | None, tick: int) -> MessageRates:
     """The figures of items of a polled stream."""
     count = 0 if pulled is None else len(pulled)
     per_second = float(pc.sum(pulled.column("pulls_per_second")).as_py() or 0.0) if pulled is not None else 0.0
-    return Messages(count, per_second, count * SECOND / tick, "pulls")
+    return MessageRates(count, per_second, count * SECOND / tick, "pulls")
 
 
-def query_messages(log: Log, query: str) -> Messages | None:
+def query_messages(log: Log, query: str) -> MessageRates | None:
     """The figures of a query's items; None: there is no such query, or nothing is known about its stream yet."""
     catalogue = load_catalogue(log)
-    found = catalogue.queries.get(query)
-    if found is None or not isinstance(found.select, AggregateSelect):
+    definition = catalogue.queries.get(query)
+    select = None if definition is None else definition.select.aggregate
+    if select is None:
         return None
-    stream = catalogue.streams[found.select.stream]
+    stream = catalogue.streams[select.stream]
     if stream.networked:
         from tolerant.cli.plan_tables import plan_messages  # it needs the planning core
 
@@ -216,12 +232,15 @@ def query_messages(log: Log, query: str) -> Messages | None:
     figures = stream_figures(log, stream.name)
     if figures is None:
         return None
-    return messages_of(figures, stream, [found.select], [one for one in figures.sums if one.query == query])
+    with skipping(f"the figures of {query}"):
+        own = [group_sum for group_sum in figures.sums if group_sum.query == query]
+        return messages_of(figures, stream, [select], own)
+    return None
 
 
 def messages_of(
     figures: StreamFigures, stream: Stream, selects: Iterable[AggregateSelect], sums: Iterable[SumFigures]
-) -> Messages:
+) -> MessageRates:
     """The figures of the items that any of these selects uses, and of these sums of items."""
     tick = stream.options.tick
     if stream.polled:
@@ -232,8 +251,8 @@ def messages_of(
         for weights in members(select, Keys(stream, items.key)).values():
             chosen[list(weights)] = True
     count = int(chosen.sum())
-    sent = float(items.updates_per_second[chosen].sum()) + sum(one.updates_per_second for one in sums)
-    return Messages(count, sent, count * SECOND / tick)
+    sent = float(items.updates_per_second[chosen].sum()) + sum(group_sum.updates_per_second for group_sum in sums)
+    return MessageRates(count, sent, count * SECOND / tick)
 
 
 def _of_items(pulled: pa.RecordBatch | None, items: Iterable[str]) -> pa.RecordBatch | None:
@@ -241,17 +260,17 @@ def _of_items(pulled: pa.RecordBatch | None, items: Iterable[str]) -> pa.RecordB
     return None if pulled is None else pulled.filter(pc.is_in(pulled.column("key"), value_set=wanted))
 
 
-def _sums(held: Mapping[str, bytes]) -> tuple[SumFigures, ...]:
-    batches = [rows.unpack(body) for key, body in sorted(held.items()) if key.startswith("sums/")]
+def _sums(bodies: Mapping[str, bytes]) -> tuple[SumFigures, ...]:
+    batches = [rows.unpack(body) for key, body in sorted(bodies.items()) if key.startswith("sums/")]
     names = [field.name for field in fields(SumFigures)]
-    found = [row for batch in batches for row in batch.select(names).to_pylist()]
+    sums = [row for batch in batches for row in batch.select(names).to_pylist()]
     return tuple(
-        SumFigures(**{**row, "items": tuple(row["items"]), "elsewhere": tuple(row["elsewhere"])}) for row in found
+        SumFigures(**{**row, "items": tuple(row["items"]), "elsewhere": tuple(row["elsewhere"])}) for row in sums
     )
 
 
-def _items(held: Mapping[str, bytes]) -> Items:
-    batches = [rows.unpack(body) for key, body in sorted(held.items()) if key.startswith("items/")]
+def _items(bodies: Mapping[str, bytes]) -> Items:
+    batches = [rows.unpack(body) for key, body in sorted(bodies.items()) if key.startswith("items/")]
 
     def column(name: str) -> list[Any]:
         return [value for batch in batches for value in batch.column(name).to_pylist()]

@@ -42,12 +42,12 @@ def carry_out(log: Log, statement: LocalStatement, as_json: bool) -> None:
 
 def _show(catalogue: Catalogue, show: Show, as_json: bool) -> None:
     texts = catalogue.show(show)
-    held: dict[str, Iterable[str]] = {
+    names_of: dict[str, Iterable[str]] = {
         "streams": catalogue.streams,
         "tables": catalogue.tables,
         "queries": catalogue.queries,
     }
-    names = sorted(held[show.what])  # as `show` sorts them
+    names = sorted(names_of[show.what])  # as `show` sorts them
     if as_json:
         typer.echo(json.dumps([{"name": name, "statement": text} for name, text in zip(names, texts, strict=True)]))
     elif texts:
@@ -60,35 +60,35 @@ def _show_subscriptions(log: Log, show: Show, as_json: bool) -> None:
     limit = PAGE if show.limit is None else show.limit
     page = list_subscriptions(log, show.name, limit, show.offset)
     names, ids = [statement.name for _, statement in page.statements], [number for number, _ in page.statements]
-    found = list(zip(names, ids, page.texts(), strict=True))
+    listed = list(zip(names, ids, page.texts(), strict=True))
     if as_json:
-        typer.echo(json.dumps([{"name": name, "id": number, "statement": text} for name, number, text in found]))
+        typer.echo(json.dumps([{"name": name, "id": number, "statement": text} for name, number, text in listed]))
         return
     if not page.total:
         typer.echo("There are no subscriptions.")
         return
-    _print(("name", "id", "statement"), found)
-    shown = f"{show.offset + 1:,} to {show.offset + len(found):,}" if found else "none"
+    _print(("name", "id", "statement"), listed)
+    shown = f"{show.offset + 1:,} to {show.offset + len(listed):,}" if listed else "none"
     typer.echo(f"{shown} of {page.total:,} subscriptions", err=True)
-    if show.offset + len(found) < page.total and found:
+    if show.offset + len(listed) < page.total and listed:
         to = f" TO {show.name}" if show.name else ""
-        text = f"next: SHOW SUBSCRIPTIONS{to} LIMIT {limit} OFFSET {show.offset + len(found)}"
+        text = f"next: SHOW SUBSCRIPTIONS{to} LIMIT {limit} OFFSET {show.offset + len(listed)}"
         typer.echo(visible(text), err=True)
 
 
 def _select(log: Log, statement: SelectRows, as_json: bool) -> None:
-    found = run_select(log, statement, load_catalogue(log))
+    selected = run_select(log, statement, load_catalogue(log))
     if as_json:
-        typer.echo(json.dumps(list(found.rows)))
+        typer.echo(json.dumps(list(selected.rows)))
     else:
-        _print(found.columns, (row.values() for row in found.rows))
-    if found.at is not None:
-        when = datetime.fromtimestamp(found.at / SECOND, UTC)
+        _print(selected.columns, (row.values() for row in selected.rows))
+    if selected.at is not None:
+        when = datetime.fromtimestamp(selected.at / SECOND, UTC)
         typer.echo(f"as the pipeline had it at {when:%Y-%m-%d %H:%M:%S.%f} UTC", err=True)
 
 
 def _change(log: Log, statement: InsertRows | DeleteRows, as_json: bool) -> None:
-    from tolerant.sql.local import deleted_keys, inserted_rows
+    from tolerant.sql.local_statements import deleted_keys, inserted_rows
 
     # A name for each process: two that insert at one time must not take each other for a restart.
     feeder = f"{socket.gethostname()}/sql/{os.getpid()}"

@@ -22,30 +22,30 @@ def backup(
     """Copy the log into a file, also while it is in use, and check the copy."""
     opened = _file_log(log)
     try:
-        found = opened.backup(file)
+        copied = opened.backup(file)
     finally:
         opened.close()
-    typer.echo(visible(f"{found.entries:,} entries and {found.records:,} records are in {file}, all of them checked."))
+    typer.echo(
+        visible(f"{copied.entries:,} entries and {copied.records:,} records are in {file}, all of them checked.")
+    )
 
 
 def verify(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
     """Check every page, checksum and position of the log, also while it is in use (exit code 1: it is damaged)."""
     opened = _file_log(log)
     try:
-        found = opened.verify()
+        verified = opened.verify()
     finally:
         opened.close()
     if as_json:
-        typer.echo(json.dumps(asdict(found)))
+        typer.echo(json.dumps(asdict(verified)))
     else:
-        for finding in found.findings:
+        for finding in verified.findings:
             typer.echo(visible(finding))
-        what = (
-            f"{found.entries:,} entries and {found.records:,} records in {found.topics:,} topics, {found.size:,} bytes"
-        )
-        damage = "whole" if not found.findings else "damaged: restore a backup (`tolerant log backup` makes them)"
-        typer.echo(f"{what}: {damage}.")
-    if found.findings:
+        counts = f"{verified.entries:,} entries and {verified.records:,} records in {verified.topics:,} topics"
+        damage = "whole" if not verified.findings else "damaged: restore a backup (`tolerant log backup` makes them)"
+        typer.echo(f"{counts}, {verified.size:,} bytes: {damage}.")
+    if verified.findings:
         raise typer.Exit(FAILED)
 
 

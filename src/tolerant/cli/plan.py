@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
+from tolerant.cli.extras import install_command, missing_modules, need_extra
+from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, Picture, existing_log
 from tolerant.cli.plan_tables import Planned, planned, total
 from tolerant.cli.text import Screen, shown
 
@@ -25,40 +26,50 @@ _DRAWN = 6
 def plan(
     query: Annotated[str, typer.Argument(help="The query, over a stream FROM 'network.toml'.")],
     log: LogUri = DEFAULT_LOG,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The PNG file to draw it into; default: QUERY.plan.png.")
-    ] = None,
+    picture: Picture = None,
     as_json: Json = False,
 ) -> None:
-    """Print and draw a query's plan, beside the naive plan: aggregators, items, bounds, expected refreshes."""
+    """Print and draw a query's plan, beside the naive plan: aggregators, items, bounds, expected refreshes.
+
+    The picture is QUERY.plan.png, unless --picture names another.
+    """
+    if picture is not None:
+        need_extra("pictures", "a picture")
     with_log = existing_log(log)
     try:
         _, groups = planned(with_log, query)
     finally:
         with_log.close()
     if as_json:
-        typer.echo(json.dumps([one.record() for one in groups]))
+        typer.echo(json.dumps([group.record() for group in groups]))
     else:
-        for one in groups:
-            show_plan(Screen(), one)
-    if picture is not None or not as_json:
-        file = picture or Path(f"{query}.plan.png")
-        draw(groups, file)
-        Screen(stderr=True).print(f"Drawn in {shown(file)}.")
+        for group in groups:
+            show_plan(Screen(), group)
+    if picture is None and as_json:
+        return
+    console = Screen(stderr=True)
+    if picture is None and missing_modules("pictures"):
+        console.print(f"Not drawn: a picture needs {install_command('pictures')}", markup=False)
+        return
+    file = picture or Path(f"{query}.plan.png")
+    draw(groups, file)
+    console.print(f"Drawn in {shown(file)}.")
 
 
-def show_plan(console: Screen, one: Planned) -> None:
+def show_plan(console: Screen, planned: Planned) -> None:
     """A group's plan as a table."""
-    name = shown(one.query.name.partition("\x00")[0] + (f" {one.group}" if one.group else ""))
-    if one.plan is None:
-        console.print(f"[bold]{name}[/bold]: WITHIN {one.query.within:g} cannot be planned: {shown(one.refused)}")
+    name = shown(planned.query.name.partition("\x00")[0] + (f" {planned.group}" if planned.group else ""))
+    if planned.plan is None:
+        console.print(
+            f"[bold]{name}[/bold]: WITHIN {planned.query.within:g} cannot be planned: {shown(planned.refused)}"
+        )
         return
     table = Table(
         "aggregator", "items", "within", "copies alone", "sent after", "refreshes/h", "cancels",
-        title=f"{name}: WITHIN {one.query.within:g}",
+        title=f"{name}: WITHIN {planned.query.within:g}",
     )  # fmt: skip
-    told, apart = one.explained(), one.explained_naive()
-    for part in told:
+    explained, apart = planned.explained(), planned.explained_naive()
+    for part in explained:
         table.add_row(
             shown(part.aggregator),
             shown(", ".join(part.items)),
@@ -69,13 +80,13 @@ def show_plan(console: Screen, one: Planned) -> None:
             f"{part.cancelled:.0%}",
         )
     console.print(table)
-    ours, theirs = total(told), total(apart)
+    ours, theirs = total(explained), total(apart)
     if ours is None or theirs is None:
         console.print("Nothing is known yet of how the items move: expected refreshes come with the first reports.")
     else:
         saved = f": {1 - ours / theirs:.0%} fewer" if theirs > 0 and ours < theirs else ""
         console.print(
-            f"{len(told)} parts, about {ours:.3g} refreshes an hour; "
+            f"{len(explained)} parts, about {ours:.3g} refreshes an hour; "
             f"naive, an item each: {len(apart)} parts, about {theirs:.3g}{saved}."
         )
 
@@ -91,36 +102,36 @@ def draw(groups: list[Planned], file: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    shown = [one for one in groups if one.plan is not None][:_DRAWN] or groups[:1]
-    tallest = max(max(len(one.explained()), len(one.explained_naive()), 1) for one in shown)
+    shown = [group for group in groups if group.plan is not None][:_DRAWN] or groups[:1]
+    tallest = max(max(len(group.explained()), len(group.explained_naive()), 1) for group in shown)
     figure, panels = plt.subplots(
         len(shown), 2, figsize=(11, len(shown) * (1.2 + 0.4 * tallest)), squeeze=False, sharex="row"
     )
-    for (left, right), one in zip(panels, shown, strict=True):
-        name = one.query.name.partition("\x00")[0] + (f" {one.group}" if one.group else "")
-        _draw(left, one.explained(), f"{name} WITHIN {one.query.within:g}: the plan")
-        _draw(right, one.explained_naive(), "naive: every item apart")
+    for (left, right), group in zip(panels, shown, strict=True):
+        name = group.query.name.partition("\x00")[0] + (f" {group.group}" if group.group else "")
+        _draw(left, group.explained(), f"{name} WITHIN {group.query.within:g}: the plan")
+        _draw(right, group.explained_naive(), "naive: every item apart")
     figure.tight_layout()
     figure.savefig(file, dpi=110)
     plt.close(figure)
 
 
-def _draw(panel: Axes, told: tuple[PartExplanation, ...], title: str) -> None:
-    rows = range(len(told))
-    panel.barh(rows, [one.bound for one in told], color="#9ecae1", label="within")
-    panel.barh(rows, [one.floor for one in told], color="#3182bd", label="its copies alone")
+def _draw(panel: Axes, parts: tuple[PartExplanation, ...], title: str) -> None:
+    rows = range(len(parts))
+    panel.barh(rows, [part.bound for part in parts], color="#9ecae1", label="within")
+    panel.barh(rows, [part.floor for part in parts], color="#3182bd", label="its copies alone")
     panel.set_yticks(
-        list(rows), [f"{one.aggregator}: {_short(one.items)}" for one in told], fontsize=8, parse_math=False
+        list(rows), [f"{part.aggregator}: {_short(part.items)}" for part in parts], fontsize=8, parse_math=False
     )
-    for row, one in enumerate(told):
-        panel.text(one.bound, row, f" {_rate(one.refreshes)}/h", va="center", fontsize=8)
-    hourly = total(told)
+    for row, part in enumerate(parts):
+        panel.text(part.bound, row, f" {_rate(part.refreshes)}/h", va="center", fontsize=8)
+    hourly = total(parts)
     panel.set_title(
         title if hourly is None else f"{title}, about {hourly:.3g} refreshes an hour", fontsize=9, parse_math=False
     )
     panel.margins(x=0.25)
     panel.invert_yaxis()
-    if told:
+    if parts:
         panel.legend(loc="lower right", fontsize=7)
 
 

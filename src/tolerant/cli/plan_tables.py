@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tolerant.cli.figures import Messages
+from tolerant.cli.figures import MessageRates
 from tolerant.cli.reporting import CommandError
 from tolerant.client import load_catalogue
 from tolerant.kernels import snapshots
 from tolerant.planning import Dynamics, Network, PartExplanation, Plan, Unsatisfiable, plan
 from tolerant.queries import Aggregate
-from tolerant.sql import AggregateSelect
 from tolerant.sql.membership import query_and_group
 from tolerant.sql.networks import network_of
 from tolerant.sql.refusals import no_such
@@ -53,27 +52,27 @@ class Planned:
             "within": self.query.within,
             "version": self.version,
             "refused": self.refused or None,
-            "parts": [_part(one) for one in self.explained()],
-            "naive": [_part(one) for one in self.explained_naive()],
+            "parts": [_part(part) for part in self.explained()],
+            "naive": [_part(part) for part in self.explained_naive()],
         }
 
 
-def _part(one: PartExplanation) -> dict[str, Any]:
+def _part(part: PartExplanation) -> dict[str, Any]:
     return {
-        "aggregator": one.aggregator,
-        "items": list(one.items),
-        "within": one.bound,
-        "floor": one.floor,
-        "push": one.push,
-        "refreshes_per_hour": one.refreshes,
-        "cancelled": one.cancelled,
+        "aggregator": part.aggregator,
+        "items": list(part.items),
+        "within": part.bound,
+        "floor": part.floor,
+        "push": part.push,
+        "refreshes_per_hour": part.refreshes,
+        "cancelled": part.cancelled,
     }
 
 
-def total(told: tuple[PartExplanation, ...]) -> float | None:
+def total(parts: tuple[PartExplanation, ...]) -> float | None:
     """Refreshes an hour of a whole plan; None before anything is known of the items."""
-    rates = [one.refreshes for one in told if one.refreshes is not None]
-    return sum(rates) if len(rates) == len(told) and told else None
+    rates = [part.refreshes for part in parts if part.refreshes is not None]
+    return sum(rates) if len(rates) == len(parts) and parts else None
 
 
 def planned(log: Log, name: str) -> tuple[Stream, list[Planned]]:
@@ -86,20 +85,21 @@ def planned(log: Log, name: str) -> tuple[Stream, list[Planned]]:
     query = catalogue.queries.get(name)
     if query is None:
         raise CommandError(no_such("query", name, catalogue.queries))
-    if not isinstance(query.select, AggregateSelect) or not catalogue.streams[query.select.stream].networked:
+    select = query.select.aggregate
+    if select is None or not catalogue.streams[select.stream].networked:
         raise CommandError(f"query {name} has no plan: its stream was created without FROM 'network.toml'")
-    stream = catalogue.streams[query.select.stream]
+    stream = catalogue.streams[select.stream]
     network = network_of(stream)
     bodies = dict(_bodies(log, stream.name))
-    found = []
+    groups = []
     for key, body in bodies.items():
         with skipping("a plan", key):
             if key.startswith("plan/") and json.loads(key.removeprefix("plan/"))[0] == name:
                 dynamics = _dynamics(bodies.get("dynamics/0"), network)
-                found.append(_planned(json.loads(body), network, dynamics, stream))
-    if not found:
+                groups.append(_planned(json.loads(body), network, dynamics, stream))
+    if not groups:
         raise CommandError(f"no pipeline has planned {name} yet; is `tolerant run` running?")
-    return stream, sorted(found, key=lambda one: one.group)
+    return stream, sorted(groups, key=lambda group: group.group)
 
 
 def _bodies(log: Log, stream: str) -> Iterator[tuple[str, bytes]]:
@@ -134,12 +134,12 @@ def _planned(record: dict[str, Any], network: Network, dynamics: Dynamics, strea
     return Planned(group, query, record["version"], made, naive, record["refused"], stream.options.tick / SECOND)
 
 
-def plan_messages(log: Log, name: str) -> Messages | None:
+def plan_messages(log: Log, name: str) -> MessageRates | None:
     """What a query's plan is expected to send; None before it has one."""
     try:
         stream, groups = planned(log, name)
     except CommandError:
         return None
-    rate = sum(total(one.explained()) or 0.0 for one in groups) / 3600
-    items = sum(len(one.query.weights) for one in groups)
-    return Messages(items, rate, items * SECOND / stream.options.tick, "refreshes")
+    rate = sum(total(group.explained()) or 0.0 for group in groups) / 3600
+    items = sum(len(group.query.weights) for group in groups)
+    return MessageRates(items, rate, items * SECOND / stream.options.tick, "refreshes")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, existing_log
-from tolerant.cli.reporting import CommandError, wrong_call
+from tolerant.cli.extras import need_extra
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, SenderName, existing_log
+from tolerant.cli.reporting import wrong_call
 from tolerant.cli.text import Screen, shown
 from tolerant.client import load_catalogue
 from tolerant.transport import Log
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 def poll(
     stream: Annotated[str | None, typer.Argument(help="The stream; may be left out where only one is polled.")] = None,
     log: LogUri = DEFAULT_LOG,
-    name: Annotated[
-        str | None, typer.Option(help="Who this is: the same after a restart. Default: host/program/part.")
-    ] = None,
+    name: SenderName = None,
     part: Annotated[
         str, typer.Option(metavar="K/N", help="This is the K-th of N pollers that share the stream.")
     ] = "1/1",
@@ -31,12 +30,9 @@ def poll(
 ) -> None:
     """Pull the items that the queries over a polled stream need, tick by tick. Ctrl-C ends it; a restart continues."""
     share = _part(part)
-    try:
-        from tolerant.edge.polling import StreamPoller
-    except ModuleNotFoundError as error:
-        if error.name != "aiohttp":
-            raise
-        raise CommandError("polling needs the extra http: pip install 'tolerant[http]'") from error
+    need_extra("http", "polling")
+    from tolerant.edge.polling import StreamPoller
+
     with_log = existing_log(log)
     try:
         try:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.progress import Progress
 
-from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
+from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, SenderName, StreamName, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.text import Screen, shown, visible
 from tolerant.client import load_catalogue
@@ -26,13 +26,14 @@ PATIENT = 2.0
 
 def replay(
     file: Annotated[Path, typer.Argument(help="A trace, .csv or .parquet: columns at, item, value, or one an item.")],
-    stream: Annotated[str, typer.Option("--stream", metavar="NAME", help="The stream that the values are offered to.")],
+    stream: StreamName,
     log: LogUri = DEFAULT_LOG,
     speed: Annotated[
-        str, typer.Option(help="So many times as fast as it happened; max: in trace time, as fast as it goes.")
+        str,
+        typer.Option(metavar="N", help="So many times as fast as it happened; max: in trace time, as fast as it goes."),
     ] = "1",
     seconds: ForSeconds = None,
-    name: Annotated[str | None, typer.Option(help="The source's name.")] = None,
+    name: SenderName = None,
     as_json: Json = False,
 ) -> None:
     """Offer a recorded trace to a stream. With --speed max the pipeline must run with --clock log."""

@@ -36,19 +36,31 @@ def reported(command: Callable[P, R]) -> Callable[P, R]:
     """The command, with the errors that a person can do something about told without a traceback."""
 
     @functools.wraps(command)
-    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+    def reporting(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except CommandError as error:
             _leave(str(error), error.code)
         except StatementError as error:
             _leave(str(error), WRONG_CALL)
+        except ModuleNotFoundError as error:
+            _leave(_missing_extra(error), FAILED)
         except (LogError, OSError) as error:
             _leave(str(error), FAILED)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
-    return told
+    return reporting
+
+
+def _missing_extra(error: ModuleNotFoundError) -> str:
+    """What to install, if an extra brings the module; anything else that is missing is a fault of ours."""
+    from tolerant.cli.extras import extra_of, install_command
+
+    extra = extra_of(error.name or "")
+    if extra is None:
+        raise error
+    return f"this needs the extra {extra}: {install_command(extra)}"
 
 
 def _leave(message: str, code: int) -> NoReturn:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
-from tolerant.cli.options import Json
+from tolerant.cli.extras import need_extra
+from tolerant.cli.options import Json, Master, Out
 from tolerant.cli.reporting import FAILED, wrong_call
 from tolerant.cli.text import Screen
 
@@ -18,8 +19,8 @@ def reproduce(
     name: Annotated[str, typer.Argument(help="The experiment; --list says which there are.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="A small run that shows that it works.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    out: Annotated[Path, typer.Option(help="Where JSON and picture go.")] = Path("out"),
-    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
+    out: Out = Path("out"),
+    master: Master = "local[*]",
     as_json: Json = False,
 ) -> None:
     """Run a figure of a paper again and print whether its claim is reproduced (exit code 1 if not)."""
@@ -30,6 +31,8 @@ def reproduce(
         return
     if name not in names():
         wrong_call(f"no experiment is called {name!r}; there are: {', '.join(names())}")
+    need_extra("spark", "an experiment")
+    need_extra("pictures", "an experiment")
     from tolerant.spark.session import session
 
     console = Screen(stderr=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import time
@@ -13,13 +14,14 @@ from typing import Annotated
 
 import typer
 
-from tolerant.cli.options import DEFAULT_LOG, ForSeconds, LogUri, any_log
+from tolerant.cli.extras import need_extra
+from tolerant.cli.options import DEFAULT_LOG, Checkpoint, ForSeconds, LogUri, Master, any_log, beside
 from tolerant.cli.reporting import WRONG_CALL, CommandError, wrong_call
 from tolerant.cli.statement_output import submit
 from tolerant.cli.text import Screen, shown, visible
 from tolerant.client import Comparison, StatementClient
 from tolerant.sql import LocalStatement, Show, Statement, StatementError, parse_many
-from tolerant.sql.render import number as number_text
+from tolerant.sql.sql_text import number as number_text
 from tolerant.transport import PipelineLog
 from tolerant.transport.files import private_umask
 from tolerant.transport.versions import sqlite_warning
@@ -32,13 +34,11 @@ class Clock(StrEnum):
     LOG = "log"
 
 
-def run(
+def run(  # noqa: PLR0913
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of statements.")],
     log: LogUri = DEFAULT_LOG,
-    checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where checkpoints are kept; default: beside the log.")
-    ] = None,
-    master: Annotated[str, typer.Option(metavar="M", help="Any Spark master.")] = "local[2]",
+    checkpoint: Checkpoint = None,
+    master: Master = "local[2]",
     trigger: Annotated[
         str, typer.Option(metavar="T", help="How often a batch begins, '200 ms' say; 0: when the last is done.")
     ] = "0",
@@ -53,14 +53,16 @@ def run(
         bool,
         typer.Option("--apply", help="Bring the log to the file: alter tolerances back, replace queries that differ."),
     ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print how long each step of the start takes.")] = False,
 ) -> None:
     """Start the pipelines for a file of statements; those that the log holds already change nothing. Ctrl-C ends."""
+    need_extra("spark", "a pipeline")
     interval = _trigger(trigger)
     with_log = any_log(log)
     try:
         _register(with_log, file, apply)
         with private_umask():
-            _serve(with_log, checkpoint or _beside(log), master, interval, clock, seconds, take_over)
+            _serve(with_log, checkpoint or beside(log), master, interval, clock, seconds, take_over, verbose)
     finally:
         with_log.close()
 
@@ -78,12 +80,12 @@ def _register(log: PipelineLog, file: Path, apply: bool = False) -> None:
     except StatementError as error:
         place = f"{file}:{error.line}:{error.column}: " if error.line is not None else f"{file}: "
         hint = f"hint: {error.hint}" if error.hint else ""
-        told = "\n".join(part for part in (place + error.reason, error.excerpt, hint) if part)
-        raise CommandError(told, WRONG_CALL) from error
+        message = "\n".join(part for part in (place + error.reason, error.excerpt, hint) if part)
+        raise CommandError(message, WRONG_CALL) from error
     _report(file, comparison)
-    held = client.subscribed()
+    subscribed = client.subscribed()
     for statement in comparison.to_send:
-        if statement not in held:
+        if statement not in subscribed:
             submit(client, statement, file.parent)
     catalogue = client.catalogue()
     if not catalogue.streams and not catalogue.queries:
@@ -107,10 +109,10 @@ def _refuse_changes(statements: list[Statement]) -> None:
 def _report(file: Path, comparison: Comparison) -> None:
     """Say which tolerances have been altered since the file was written."""
     for difference in comparison.altered:
-        wanted, held = map(number_text, difference.tolerances or ())
+        wanted, current = map(number_text, difference.tolerances or ())
         text = (
-            f"query {difference.wanted.about}: {file} says WITHIN {wanted}, the log WITHIN {held} since an ALTER; "
-            f"going on with WITHIN {held} (--apply alters it to WITHIN {wanted})"
+            f"query {difference.wanted.about}: {file} says WITHIN {wanted}, the log WITHIN {current} since an ALTER; "
+            f"going on with WITHIN {current} (--apply alters it to WITHIN {wanted})"
         )
         typer.echo(visible(text), err=True)
 
@@ -123,6 +125,7 @@ def _serve(
     clock: Clock,
     seconds: float | None,
     take_over: bool,
+    verbose: bool,
 ) -> None:
     from tolerant.spark.java import JavaNotFound
     from tolerant.spark.occupancy import PipelineRuns
@@ -134,9 +137,10 @@ def _serve(
     begun = time.monotonic()
 
     def tell(text: str) -> None:
-        signals.hold()  # Spark has taken Ctrl-C for itself if it has just started
         console.print(f"{time.monotonic() - begun:5.1f} s  {text}", markup=False, highlight=False)
 
+    if verbose:
+        _tell_steps(tell)
     runner = Runner(
         log,
         folder,
@@ -170,6 +174,14 @@ def _serve(
         _end_spark()
 
 
+def _tell_steps(tell: Callable[[str], None]) -> None:
+    """Let `tell` have what the package logs."""
+    handler, logger = logging.Handler(), logging.getLogger("tolerant")
+    handler.emit = lambda record: tell(f"  {record.getMessage()}")  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
 def _end_spark() -> None:
     from pyspark.sql import SparkSession
 
@@ -183,12 +195,11 @@ class _Signals:
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self._stop = stop
-        self._caught = False
         self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def hold(self) -> None:
-        """Take the signals; again after Spark has started, which takes Ctrl-C for itself."""
-        if self._caught or threading.current_thread() is not threading.main_thread():
+        """Take the signals."""
+        if threading.current_thread() is not threading.main_thread():
             return  # only the main thread may
         for number in self._before:
             signal.signal(number, self._handle)
@@ -199,14 +210,8 @@ class _Signals:
             signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self._caught = True
         self.release()
         self._stop()
-
-
-def _beside(uri: str) -> Path:
-    """The checkpoints of an embedded log stand beside its file."""
-    return Path(f"{uri.removeprefix('sqlite:///')}.checkpoint")
 
 
 def _trigger(text: str) -> str:

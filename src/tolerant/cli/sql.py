@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tolerant.cli.local import carry_out
-from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, existing_log
+from tolerant.cli.options import DEFAULT_LOG, Json, LogUri, Timeout, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
 from tolerant.cli.statement_output import submit
 from tolerant.cli.text import Screen, visible
@@ -25,7 +25,7 @@ def sql(
     text: Annotated[str, typer.Argument(metavar="STATEMENT", help="One or more statements, separated by semicolons.")],
     log: LogUri = DEFAULT_LOG,
     as_json: Json = False,
-    timeout: Annotated[float, typer.Option(min=0.0, help="Seconds to wait for the reply.")] = TIMEOUT,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Send a statement to the running pipeline and wait for its reply."""
     with_log = existing_log(log)

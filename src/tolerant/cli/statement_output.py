@@ -8,8 +8,7 @@ from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown
 from tolerant.client import Sent, StatementClient
 from tolerant.edge import Loaded, load_lookup, load_table
-from tolerant.sql import Catalogue, CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe, relations
-from tolerant.sql.statements import AggregateSelect, KeepJoinSelect
+from tolerant.sql import Catalogue, CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe
 from tolerant.transport import Log
 
 
@@ -37,18 +36,16 @@ def _load(log: Log, statement: Statement, table: CreateTable, path: Path) -> Loa
 
 def _digest(statement: Statement) -> str | None:
     """Of a query that looks rows up the digest of its file."""
-    if isinstance(statement, CreateQuery) and isinstance(statement.select, KeepJoinSelect):
-        return statement.select.file
-    return None
+    return statement.select.file_digest if isinstance(statement, CreateQuery) else None
 
 
 def _tables_to_load(catalogue: Catalogue, statement: Statement) -> list[CreateTable]:
     """The tables of files that a query for rows is the first to need. A table of weights alone is never loaded; one in
     which rows are looked up is for each query, as its file may have changed.
     """
-    if not isinstance(statement, CreateQuery) or isinstance(statement.select, AggregateSelect):
+    if not isinstance(statement, CreateQuery) or statement.select.aggregate is not None:
         return []
-    tables = [catalogue.tables[name] for name in relations(statement.select) if name in catalogue.tables]
+    tables = [catalogue.tables[name] for name in statement.select.relations if name in catalogue.tables]
     if _digest(statement) is not None:
         return [table for table in tables if table.uri is not None]
     return [table for table in tables if table.uri is not None and not _is_needed(table.name, catalogue)]
@@ -56,7 +53,7 @@ def _tables_to_load(catalogue: Catalogue, statement: Statement) -> list[CreateTa
 
 def _is_needed(table: str, catalogue: Catalogue) -> bool:
     over = catalogue.queries_over(table)
-    return any(not isinstance(query.select, AggregateSelect) and _digest(query) is None for query in over)
+    return any(query.select.aggregate is None and _digest(query) is None for query in over)
 
 
 def _tell(done: str, refused: int, reasons: tuple[tuple[int, str], ...]) -> None:

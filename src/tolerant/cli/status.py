@@ -12,7 +12,7 @@ from rich.table import Table
 from tolerant.cli.dead import DeadGroup, dead_groups, dead_letters
 from tolerant.cli.explain_view import view_figures, view_line, views_of
 from tolerant.cli.figures import (
-    Messages,
+    MessageRates,
     StreamFigures,
     messages_of,
     query_messages,
@@ -26,7 +26,7 @@ from tolerant.cli.text import Screen, shown
 from tolerant.cli.unsettled import unsettled_reason
 from tolerant.client import load_catalogue
 from tolerant.client.liveness import Outage, outage_text, pipeline_outage
-from tolerant.sql import AggregateSelect, Catalogue, PipelineId
+from tolerant.sql import Catalogue, PipelineId
 from tolerant.sql.pipeline_ids import is_relation_name
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Log
@@ -34,6 +34,7 @@ from tolerant.transport.common import wall_clock
 from tolerant.transport.conflicts import Conflict, open_conflicts
 from tolerant.transport.heartbeats import latest_heartbeat
 from tolerant.transport.quarantine import quarantined
+from tolerant.transport.records import skipping
 
 SHOWN = 5
 """Late sources, reasons of dead letters and conflicts that are listed; the rest is counted."""
@@ -62,7 +63,7 @@ WORDS = {
 }
 """What the counts and shares of queries over tables are of."""
 
-NO_MESSAGES = Messages(0, 0.0, 0.0)
+NO_MESSAGES = MessageRates(0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,10 @@ class StreamReport:
     outage: Outage | None
     answers_at: int | None
     dead: list[DeadGroup]
-    queries: dict[str, Messages]
+    queries: dict[str, MessageRates]
     reasons: dict[str, str]
     conflicts: list[Conflict]
-    rates: Messages = NO_MESSAGES
+    rates: MessageRates = NO_MESSAGES
 
 
 def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
@@ -90,26 +91,26 @@ def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
         catalogue = load_catalogue(with_log)
         streams = catalogue.streams
         tables = {str(PipelineId.of(query.select)) for query in catalogue.queries.values()} - set(streams)
-        spoken = {name for name in streams_with_figures(with_log) if is_relation_name(name)} - set(catalogue.tables)
-        reports = [stream_report(with_log, catalogue, name) for name in sorted({*streams, *spoken})]
-        told = {name: _table_report(with_log, catalogue, name) for name in sorted(tables)}
-        skipped = {name: quarantined(with_log, name) for name in (*told, *(report.name for report in reports))}
+        reporting = {name for name in streams_with_figures(with_log) if is_relation_name(name)} - set(catalogue.tables)
+        reports = [stream_report(with_log, catalogue, name) for name in sorted({*streams, *reporting})]
+        table_reports = {name: _table_report(with_log, catalogue, name) for name in sorted(tables)}
+        skipped = {name: quarantined(with_log, name) for name in (*table_reports, *(report.name for report in reports))}
     finally:
         with_log.close()
     if as_json:
         record: dict[str, dict[str, Any]] = {report.name: _record(report) for report in reports}
-        record |= {name: figures or {"running": False} for name, figures in told.items()}
+        record |= {name: figures or {"running": False} for name, figures in table_reports.items()}
         for name, entries in skipped.items():
             record[name]["quarantined"] = [
                 {"position": e.position, "topic": e.topic, "reason": e.reason} for e in entries
             ]
         typer.echo(json.dumps(record))
         return
-    if not reports and not told:
+    if not reports and not table_reports:
         typer.echo("There are no streams.")
         return
     console = Screen()
-    for name, table in told.items():
+    for name, table in table_reports.items():
         _show_table(console, name, table)
     for report in reports:
         _show(console, report)
@@ -122,6 +123,14 @@ def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
 def stream_report(log: Log, catalogue: Catalogue, name: str) -> StreamReport:
     """Everything that `status` shows of a stream."""
     figures, outage = stream_figures(log, name), pipeline_outage(log, name)
+    with skipping(f"the status of {name}"):
+        return _stream_report(log, catalogue, name, figures, outage)
+    return _stream_report(log, catalogue, name, None, outage)
+
+
+def _stream_report(
+    log: Log, catalogue: Catalogue, name: str, figures: StreamFigures | None, outage: Outage | None
+) -> StreamReport:
     queries = [q.name for q in catalogue.queries.values() if str(PipelineId.of(q.select)) == name]
     spent = {query: query_messages(log, query) for query in queries} if figures else {}
     unsettled = _unsettled(figures) if figures and outage is None else []
@@ -176,8 +185,8 @@ def _show_table(console: Screen, name: str, figures: dict[str, Any] | None) -> N
     outage = figures.get("outage")
     state = f"[red]{outage_text(Outage(**outage))}[/red]" if outage else f"up to {moment(figures['watermark'])}"
     console.print(f"[bold]{shown(name)}[/bold] (table): {state}, {', '.join(counts)}")
-    for view, found in figures.get("views", {}).items():
-        console.print(f"  {shown(view)}: {view_line(found) if found else 'being worked out'}")
+    for view, refreshes in figures.get("views", {}).items():
+        console.print(f"  {shown(view)}: {view_line(refreshes) if refreshes else 'being worked out'}")
     for query, count in figures["subscriptions"].items() if "views" not in figures else ():
         own = figures.get("figures", {}).get(query, {})
         more = "".join(f", {_figure(value)} {shown(WORDS.get(what, what))}" for what, value in own.items() if value)
@@ -217,7 +226,7 @@ def _record(report: StreamReport) -> dict[str, Any]:
     }
 
 
-def _rates(figures: StreamFigures, catalogue: Catalogue, name: str) -> Messages:
+def _rates(figures: StreamFigures, catalogue: Catalogue, name: str) -> MessageRates:
     """What is sent now by the items that some query uses."""
     stream = catalogue.streams.get(name)
     if stream is None:
@@ -225,9 +234,8 @@ def _rates(figures: StreamFigures, catalogue: Catalogue, name: str) -> Messages:
     if stream.networked:
         items = figures.total("items")
         sent = sum(summary.get("updates_per_second", 0.0) for summary in figures.summaries)
-        return Messages(items, sent, items * SECOND / stream.options.tick)
-    selects = [query.select for query in catalogue.queries.values() if isinstance(query.select, AggregateSelect)]
-    return messages_of(figures, stream, [select for select in selects if select.stream == name], figures.sums)
+        return MessageRates(items, sent, items * SECOND / stream.options.tick)
+    return messages_of(figures, stream, catalogue.aggregates(name).values(), figures.sums)
 
 
 def _show(console: Screen, report: StreamReport) -> None:
@@ -237,7 +245,7 @@ def _show(console: Screen, report: StreamReport) -> None:
         console.print(f"[bold]{shown(report.name)}[/bold]: {state}")
         return
     console.print(f"[bold]{shown(report.name)}[/bold]: {_currency(report)}")
-    kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in figures.messages.items() if count)
+    kinds = ", ".join(_counted(count, kind) for kind, count in figures.messages.items() if count)
     console.print(
         f"  {sum(figures.messages.values()):,} messages so far"
         f"{f' ({kinds})' if kinds else ''}, {figures.total('bytes') / 1e6:,.2f} MB"
@@ -252,6 +260,16 @@ def _show(console: Screen, report: StreamReport) -> None:
     _show_conflicts(console, report)
     _show_sources(console, report)
     _show_queries(console, report)
+
+
+def _counted(count: int, kind: str) -> str:
+    """A count of messages of a kind.
+
+    >>> _counted(1, "sum_offers"), _counted(2000, "hellos")
+    ('1 sum offer', '2,000 hellos')
+    """
+    kinds = kind.replace("_", " ")
+    return f"{count:,} {kinds.removesuffix('s') if count == 1 else kinds}"
 
 
 def _currency(report: StreamReport) -> str:

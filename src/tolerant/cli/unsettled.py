@@ -22,6 +22,7 @@ from tolerant.streams import Stream
 from tolerant.transport import Log
 from tolerant.transport.conflicts import Conflict, open_conflicts
 from tolerant.transport.heartbeats import latest_heartbeat
+from tolerant.transport.records import skipping
 
 SHOWN = 3
 """Sources or items that are named; the rest is counted."""
@@ -36,9 +37,10 @@ def unsettled_reason(log: Log, query: str) -> str:
     definition = catalogue.queries.get(query)
     if definition is None:
         return outage_text(Outage(query, 0, dropped=True))
-    if not isinstance(definition.select, AggregateSelect):
+    select = definition.select.aggregate
+    if select is None:
         return ""
-    stream = catalogue.streams[definition.select.stream]
+    stream = catalogue.streams[select.stream]
     outage = pipeline_outage(log, stream.name)
     if outage is not None:
         return outage_text(outage)
@@ -46,9 +48,11 @@ def unsettled_reason(log: Log, query: str) -> str:
     if figures is None:
         runs = latest_heartbeat(log, stream.name) is not None
         return "the pipeline has not reported yet" if runs else "no pipeline has run it yet"
-    if stream.polled or stream.networked:
-        return _elsewhere_reason(figures, stream, query, definition.select)
-    return reason_of(figures, stream, definition.select, open_conflicts(log, stream.name))
+    with skipping(f"the status of {stream.name}"):
+        if stream.polled or stream.networked:
+            return _elsewhere_reason(figures, stream, query, select)
+        return reason_of(figures, stream, select, open_conflicts(log, stream.name))
+    return "what its pipeline reported cannot be read"
 
 
 def flags_reason(answers: Sequence[Answer]) -> str:
@@ -83,7 +87,10 @@ def reason_of(figures: StreamFigures, stream: Stream, select: AggregateSelect, c
 
 def _claimed(conflicts: Sequence[Conflict]) -> str:
     """The items that two sources claim."""
-    texts = [f"item {one.item} is claimed by sources {one.owner} and {one.other}" for one in conflicts[:SHOWN]]
+    texts = [
+        f"item {conflict.item} is claimed by sources {conflict.owner} and {conflict.other}"
+        for conflict in conflicts[:SHOWN]
+    ]
     return ", ".join(texts) + (f" and {len(conflicts) - SHOWN:,} more" if len(conflicts) > SHOWN else "")
 
 
@@ -91,10 +98,10 @@ def _silent(figures: StreamFigures, chosen: NDArray[np.bool_]) -> str:
     """The sources of stale items, and since when nothing was heard of them."""
     items = figures.items
     stale = Counter(items.source[index] for index in np.flatnonzero(chosen) if items.stale[index])
-    heard = {name: source["heard"] for summary in figures.summaries for name, source in summary["sources"].items()}
+    last_heard = {name: source["heard"] for summary in figures.summaries for name, source in summary["sources"].items()}
     texts = [
-        f"source {name} not heard since {moment(heard[name])} ({count:,} item{'s' if count > 1 else ''})"
-        if name in heard
+        f"source {name} not heard since {moment(last_heard[name])} ({count:,} item{'s' if count > 1 else ''})"
+        if name in last_heard
         else f"{count:,} items without a source"
         for name, count in stale.most_common(SHOWN)
     ]

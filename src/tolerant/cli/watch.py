@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from tolerant.cli.figures import Messages, query_messages
+from tolerant.cli.figures import MessageRates, query_messages
 from tolerant.cli.moments import age_text
 from tolerant.cli.options import DEFAULT_LOG, ForSeconds, Json, LogUri, existing_log
 from tolerant.cli.reporting import CommandError, wrong_call
@@ -39,7 +40,6 @@ from tolerant.client.listeners import has_listener
 from tolerant.client.liveness import OutageMonitor, outage_text
 from tolerant.queries import Answer
 from tolerant.sql import Subscribe, parse
-from tolerant.sql.statements import KeepJoinSelect
 from tolerant.streams import SECOND
 from tolerant.transport import Log
 from tolerant.transport.common import wall_clock
@@ -88,11 +88,11 @@ def watch(
 
 def table_query(log: Log, text: str) -> Subscribe | None:
     """The subscription that a query over a table is watched with; None: it is another kind of query, or none."""
-    found = load_catalogue(log).queries.get(text.split("(")[0].strip())
-    if found is None or not has_listener(found):
+    query = load_catalogue(log).queries.get(text.split("(")[0].strip())
+    if query is None or not has_listener(query):
         return None
     if "(" not in text:
-        return Subscribe(found.name)
+        return Subscribe(query.name)
     statement = parse(f"SUBSCRIBE {text}")
     assert isinstance(statement, Subscribe)
     return statement
@@ -105,11 +105,10 @@ def _follow_table(log: Log, statement: Subscribe, as_json: bool, over: Callable[
     try:
         if len(names) != len(statement.values):
             wrong_call(f"{statement.name} takes {', '.join(names)}: watch '{statement.name}({', '.join(names)})'")
-        select = load_catalogue(log).queries[statement.name].select
-        shards = select.shards if isinstance(select, KeepJoinSelect) else 1
-        said = kept_share(log, statement.name, shards) if not as_json else None
-        if said is not None:
-            console.print(_so_far(said))
+        shards = load_catalogue(log).queries[statement.name].select.pipeline.shards
+        share = kept_share(log, statement.name, shards) if not as_json else None
+        if share is not None:
+            console.print(_so_far(share))
         stop = _reporting_outages(log, statement.name, console, as_json, over)
         given: dict[str, Any] = dict(zip(names, statement.values, strict=True))
         for change in Client(log).subscribe(statement.name, position=None, timeout=TIMEOUT, **given).changes(stop):
@@ -149,11 +148,11 @@ def _reporting_outages(
     return stop
 
 
-def _so_far(said: KeptShare) -> str:
-    share = f"{said.share:.1%} (± {said.error:.1%})"
-    if said.fetched is not None:
-        return f"{said.found:,} results so far; {share} of the rows looked up were held, {said.fetched:,} were fetched"
-    return f"{said.found:,} results so far, about {share} of all"
+def _so_far(kept: KeptShare) -> str:
+    share = f"{kept.share:.1%} (± {kept.error:.1%})"
+    if kept.fetched is not None:
+        return f"{kept.found:,} results so far; {share} of the rows looked up were held, {kept.fetched:,} were fetched"
+    return f"{kept.found:,} results so far, about {share} of all"
 
 
 def _said(change: RowChange | AnswerChange | ConditionMet) -> dict[str, object]:
@@ -206,13 +205,18 @@ class _Screen:
             with self.lock:
                 self.newest[answer.group] = answer
 
+    def current(self) -> list[Answer]:
+        """The answers as they stand, by group."""
+        with self.lock:
+            return [answer for _, answer in sorted(self.newest.items())]
+
     @property
     def unsettled(self) -> bool:
         """Whether some group is not settled, or nothing was published yet."""
         with self.lock:
             return not self.newest or not all(answer.settled for answer in self.newest.values())
 
-    def picture(self, title: str, messages: Messages | None, reason: str) -> Group:
+    def picture(self, title: str, messages: MessageRates | None, reason: str) -> Group:
         """The answers, and in a line of its own, which the table's width does not break, why they are not settled."""
         with self.lock:
             newest = sorted(self.newest.items())
@@ -250,13 +254,20 @@ def _show(query: str, log: Log, answers: Iterator[Answer], over: Callable[[], bo
     reader = threading.Thread(target=screen.take_all, args=(answers,), name="answers", daemon=True)
     reader.start()
     spent, reason, looked = query_messages(log, query), unsettled_reason(log, query), time.monotonic()
-    with Live(console=Screen(), auto_refresh=False) as live:
+    console, begun, printed = Screen(), time.monotonic(), None
+    with Live(console=console, auto_refresh=False) if console.is_terminal else nullcontext() as live:
         while True:
+            ended = over()
             if time.monotonic() - looked > REFRESH_FIGURES:
                 spent, looked = query_messages(log, query), time.monotonic()
                 reason = unsettled_reason(log, query) if screen.unsettled else ""
-            live.update(screen.picture(query, spent, reason), refresh=True)
-            if over():
+            answers_now, waited = screen.current(), ended or time.monotonic() - begun > REFRESH_FIGURES
+            if live is not None:
+                live.update(screen.picture(query, spent, reason), refresh=True)
+            elif (answers_now, reason) != printed and (answers_now or waited):  # into a file or a pipe: what is new
+                console.print(screen.picture(query, spent, reason))
+                printed = answers_now, reason
+            if ended:
                 break
             time.sleep(REFRESH)
     reader.join(timeout=1.0)

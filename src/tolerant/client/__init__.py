@@ -7,17 +7,18 @@ part of a topic.
 
 from tolerant.client.answer_listener import Change
 from tolerant.client.client import Client, NotAnswered, Subscription
-from tolerant.client.feeds import Extracted, Extractor, Listener
 from tolerant.client.liveness import Outage
-from tolerant.client.positions import Position
-from tolerant.client.range_answer_listener import AnswerChange
-from tolerant.client.result_listener import KeptChange, KeptShare, kept_share
-from tolerant.client.row_listener import RowChange
 from tolerant.client.row_select import SelectedRows
 from tolerant.client.statements import Comparison, Registered, Reply, Sent, StatementClient
 from tolerant.client.subscription_list import SubscriptionPage, list_subscriptions
-from tolerant.client.view_refresh import ConditionMet, Refreshed, ViewRows
+from tolerant.kinds.kept_joins.listener import KeptChange, KeptShare, kept_share
+from tolerant.kinds.notices.listener import AnswerChange
+from tolerant.kinds.ranges.listener import RowChange
+from tolerant.kinds.views.listener import ConditionMet
+from tolerant.kinds.views.refresh import Refreshed, ViewRows
 from tolerant.sql.catalogue_reader import load_catalogue
+from tolerant.transport.feeds import Extracted, Extractor, Listener
+from tolerant.transport.positions import Position
 
 __all__ = [
     "AnswerChange",

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tolerant.client.feeds import Extracted, Listener
-from tolerant.client.positions import WHOLE, Position
 from tolerant.queries import Answer
 from tolerant.transport import Log, rows
+from tolerant.transport.feeds import Extracted, Listener
+from tolerant.transport.positions import WHOLE, Position
 from tolerant.transport.records import OUTPUT_LIMITS, records_of, skipping
 from tolerant.transport.topics import answers_topic, current_topic
 

@@ -10,21 +10,21 @@ import numpy as np
 import pyarrow as pa
 
 from tolerant.client.answer_listener import AnswerExtractor, AnswerListener, Change, current_answers, newest_until
-from tolerant.client.feeds import Extractor, Feed, Listener
 from tolerant.client.listeners import ListenerFactory, has_listener, listener_factory
 from tolerant.client.liveness import Outage, OutageMonitor, mark_outage, query_outage
 from tolerant.client.missing_replies import why_no_reply
-from tolerant.client.positions import Position
 from tolerant.client.row_select import SelectedRows, select_rows
 from tolerant.client.statements import StatementClient
-from tolerant.client.view_refresh import Refreshed, ViewRows, refresh, view_rows
+from tolerant.kinds.views.refresh import Refreshed, ViewRows, refresh, view_rows
 from tolerant.queries import Answer
 from tolerant.sql import CreateQuery, CreateTable, StatementError, Subscribe, Unsubscribe
 from tolerant.sql.refusals import no_such
 from tolerant.sql.subscriptions import bound_columns
 from tolerant.sql.templates import bound_parameters, check_names
 from tolerant.transport import Log, open_log
+from tolerant.transport.feeds import Extractor, Feed, Listener
 from tolerant.transport.log import START
+from tolerant.transport.positions import Position
 from tolerant.transport.subscriptions import subscription_ids
 
 POLL = 0.05

@@ -1,27 +1,15 @@
-"""The registry of listeners to queries over tables: one factory per kind of query, by the type of its select."""
+"""What creates listeners to queries over tables: each kind of query has its own (`QueryKind.listener`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tolerant.client.feeds import Extractor, Listener
-from tolerant.client.positions import Position
-from tolerant.client.range_answer_listener import NoticeListenerFactory
-from tolerant.client.result_listener import JoinListenerFactory, KeptListenerFactory
-from tolerant.client.row_listener import RowListenerFactory
-from tolerant.client.view_refresh import ViewListenerFactory
 from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import (
-    BandJoinSelect,
-    EqualityJoinSelect,
-    KeepJoinSelect,
-    RangeAggregateSelect,
-    RangeSelect,
-    Select,
-    ViewSelect,
-)
+from tolerant.sql.query_kind import listener_of
 from tolerant.transport import Log
+from tolerant.transport.feeds import Extractor, Listener
+from tolerant.transport.positions import Position
 
 
 class ListenerFactory(Protocol):
@@ -52,22 +40,14 @@ class ListenerFactory(Protocol):
         ...
 
 
-LISTENERS: dict[type[Select], Callable[..., ListenerFactory]] = {
-    RangeSelect: RowListenerFactory,
-    RangeAggregateSelect: NoticeListenerFactory,
-    BandJoinSelect: JoinListenerFactory,
-    EqualityJoinSelect: JoinListenerFactory,
-    KeepJoinSelect: KeptListenerFactory,
-    ViewSelect: ViewListenerFactory,
-}
-"""Select → factory, called with the query's statement and its tables, in the order in which it names them."""
-
-
 def has_listener(query: CreateQuery) -> bool:
     """Return whether a client can subscribe to the query."""
-    return type(query.select) in LISTENERS
+    return listener_of(query) is not None
 
 
 def listener_factory(query: CreateQuery, tables: tuple[CreateTable, ...]) -> ListenerFactory:
     """Return the factory of listeners to the query; `has_listener` must be true of it."""
-    return LISTENERS[type(query.select)](query, *tables)
+    make = listener_of(query)
+    assert make is not None
+    made: ListenerFactory = make(query, *tables)
+    return made

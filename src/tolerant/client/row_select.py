@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tolerant.client.row_listener import table_rows
+from tolerant.kinds.ranges.listener import table_rows
 from tolerant.sql import Catalogue, CreateTable, Drop, PipelineId, SelectRows, StatementError, parse
 from tolerant.sql.catalogue_reader import CatalogueReader, load_catalogue
 from tolerant.transport import Log, rows

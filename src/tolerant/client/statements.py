@@ -24,9 +24,8 @@ from tolerant.sql import (
     Unsubscribe,
     encode,
     parse_many,
-    with_lookup,
+    with_files,
     with_network,
-    with_weights,
 )
 from tolerant.sql.catalogue_reader import CatalogueReader
 from tolerant.sql.differences import Difference, as_created, differences
@@ -150,7 +149,7 @@ class StatementClient:
             if isinstance(statement, LocalStatement) or catalogue.existing(statement) is not None:
                 continue
             if isinstance(statement, CreateQuery):
-                statement = with_lookup(with_weights(statement, catalogue, folder), catalogue, folder)
+                statement = with_files(statement, catalogue, folder)
             if isinstance(statement, CreateStream):
                 statement = _with_network(statement, folder)
             outcome = catalogue.apply(statement)

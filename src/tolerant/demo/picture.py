@@ -32,7 +32,7 @@ def draw(
     )
     above.step(seconds, answer.value, where="post", color="#2060b0", lw=0.8, label="answer")
     above.plot(seconds, exact, color="black", lw=0.6, label="truth")
-    above.set(title=title, ylabel="packets a second")
+    above.set(title=title, ylabel="packets per second")
     above.legend(loc="upper right", fontsize=8)
     for name, (at, count) in messages.items():
         below.plot(at, count, color=COLOURS.get(name), label=f"{name}: {count[-1]:,.0f}")

@@ -25,10 +25,10 @@ class DemoPipeline:
         file.write_text(statements(shape)[0] + "\n")
         self._said = folder / "run.txt"
         command = [sys.executable, "-m", "tolerant", "run", str(file), "--log", log_uri(folder), "--clock", "log"]
-        with self._said.open("w") as said:
+        with self._said.open("w") as output:
             self._process = subprocess.Popen(
                 [*command, "--checkpoint", str(folder / "checkpoint"), "--master", master],
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 # A group of its own: Ctrl-C is for the demo, which ends this process itself.
                 start_new_session=True,

@@ -12,7 +12,6 @@ from tolerant.demo import picture
 from tolerant.demo.audit import held, truth
 from tolerant.demo.run import Outcome
 from tolerant.demo.sources import BEGIN
-from tolerant.demo.sums import growth
 from tolerant.streams import SECOND
 
 DRAWN = ("inbound", "")
@@ -45,16 +44,14 @@ def _draw(outcome: Outcome, path: Path) -> None:
     query = outcome.queries[DRAWN]
     answers = [answer for answer in outcome.answers if (answer.query, answer.group) == DRAWN]
     measured = np.array([(max(at - BEGIN, 0) / SECOND, count) for at, count in outcome.samples], float)
-    period, trace, queries = outcome.shape.period, outcome.trace, outcome.queries
     picture.draw(
         path,
-        title=f"Packets a second that come in: {len(query.weights)} items, WITHIN {query.within:g}",
+        title=f"Packets per second, inbound: {len(query.weights)} items, WITHIN {query.within:g}",
         seconds=(outcome.times - BEGIN) / SECOND,
-        exact=truth(query, trace),
+        exact=truth(query, outcome.trace),
         answer=held(answers, outcome.times),
         messages={
-            "no filters": growth("exact", trace, queries, period),
-            "uniform filters": growth("uniform", trace, queries, period),
+            **outcome.growth,
             "predictive filters": (measured[:, 0], measured[:, 1]),
         },
     )

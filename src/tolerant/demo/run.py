@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +17,7 @@ from tolerant.client.answer_listener import current_answers
 from tolerant.demo.audit import Audit, Series, audit
 from tolerant.demo.pipeline import log_uri
 from tolerant.demo.sources import BEGIN, TICK, TraceClock, time_of
-from tolerant.demo.sums import Cost, aggregates, sent, simulated
+from tolerant.demo.sums import BackgroundComparison, Cost, Growth, aggregates, sent
 from tolerant.demo.traffic import STREAM, Shape, generate, statements
 from tolerant.demo.view import Moment
 from tolerant.queries import Aggregate, Answer
@@ -52,6 +52,7 @@ class Outcome:
     queries: dict[Series, Aggregate]
     answers: tuple[Answer, ...]
     costs: tuple[Cost, ...]
+    growth: Mapping[str, Growth]
     audit: Audit
     times: NDArray[np.int64]
     samples: tuple[tuple[int, int], ...]
@@ -105,6 +106,7 @@ class _Stage:
         self._samples: list[tuple[int, int]] = []
         self._first_answer: float | None = None
         self._summary: dict[str, int] = {}
+        self._comparison: BackgroundComparison | None = None
 
     def say(self, text: str) -> None:
         """Append the statements of a text."""
@@ -146,6 +148,7 @@ class _Stage:
         if self._first_answer is None and current_answers(self._log, "inbound"):
             self._first_answer = time.time() - self._began
             moment.stage, moment.first_answer = "running", self._first_answer
+            self._comparison = BackgroundComparison(self._shape)  # no sooner: Spark needs the processors until now
         moment.elapsed = time.time() - self._began
         self._show(moment)
 
@@ -167,26 +170,23 @@ class _Stage:
         """What was seen, checked and counted."""
         from tolerant.sql import parse_many
 
-        said = parse_many(text)
-        stream = next(statement.stream for statement in said if isinstance(statement, CreateStream))
-        created = [statement for statement in said if isinstance(statement, CreateQuery)]
+        statements = parse_many(text)
+        stream = next(statement.stream for statement in statements if isinstance(statement, CreateStream))
+        created = [statement for statement in statements if isinstance(statement, CreateQuery)]
         queries = aggregates(created, stream, self._trace.items)
         answers = tuple(answer for query in created for answer in self._client.history(query.name))
         times = np.array([time_of(tick) for tick in range(self._shape.ticks)], np.int64)
-        period = self._shape.period
-        costs = (
-            simulated("no filters", "exact", self._trace, queries, period),
-            simulated("uniform filters", "uniform", self._trace, queries, period),
-            simulated("predictive filters", "predictive", self._trace, queries, period),
-            sent(self._log, STREAM, self._summary["grants"], self._summary["forms"]),
-        )
         assert self._first_answer is not None
+        assert self._comparison is not None
+        comparison = self._comparison.result()
+        costs = (*comparison.costs, sent(self._log, STREAM, self._summary["grants"], self._summary["forms"]))
         return Outcome(
             shape=self._shape,
             trace=self._trace,
             queries=queries,
             answers=answers,
             costs=costs,
+            growth=comparison.growth,
             audit=audit(queries, answers, self._trace, times),
             times=times,
             samples=tuple(self._samples),

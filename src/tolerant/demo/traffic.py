@@ -31,7 +31,7 @@ VOLUMES = {
     ("out", "external", "dns", "data"): 2.4,
     ("out", "internal", "dns", "data"): 1.6,
 }
-"""Packets a second of the busiest host, long-run average, by group; a group that is not here has no traffic."""
+"""Packets per second of the busiest host, long-run average, by group; a group that is not here has no traffic."""
 
 
 @dataclass(frozen=True)

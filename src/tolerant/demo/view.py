@@ -43,7 +43,7 @@ class Moment:
 
 def live(moment: Moment) -> Group:
     """The picture of a moment."""
-    table = Table("query", "packets a second", "±", "state", title="Standing queries", min_width=72)
+    table = Table("query", "packets per second", "±", "state", title="Standing queries", min_width=72)
     for name, asks in WATCHED.items():
         answer = moment.answers.get(name)
         table.add_row(asks, *_numbers(answer), _state(answer))
@@ -62,12 +62,12 @@ def live(moment: Moment) -> Group:
     )
 
 
-def costs_table(costs: Sequence[Cost], found: Audit) -> Table:
+def costs_table(costs: Sequence[Cost], audit: Audit) -> Table:
     """Messages by policy, and what became of the promises."""
     uniform = next(cost.total for cost in costs if cost.name == "uniform filters")
     caption = (
-        f"{found.checks:,} checks of settled answers against the truth: {found.violations} broken promises "
-        f"({found.unsettled:,} unsettled, {found.answers:,} answers published)"
+        f"{audit.checks:,} checks of settled answers against the truth: {audit.violations} broken promises "
+        f"({audit.unsettled:,} unsettled, {audit.answers:,} answers published)"
     )
     table = Table(title="Messages for the same answers", caption=caption, min_width=72)
     for heading in ("", "counted", "messages", "of uniform", "made of"):

@@ -43,12 +43,13 @@ def _find(
     deadline = time.monotonic() + timeout
     reader = CatalogueReader(log)
     while True:
-        found = definitions(reader.current())
-        if name in found:
-            return found[name]
+        defined = definitions(reader.current())
+        if name in defined:
+            return defined[name]
         if time.monotonic() >= deadline:
             raise LookupError(
-                f"{no_such(what, name, found)}. Has its CREATE {what.upper()} been run, and is {log.uri} the right log?"
+                f"{no_such(what, name, defined)}. Has its CREATE {what.upper()} been run, and is {log.uri} the right "
+                "log?"
             )
         time.sleep(_LOOK_AGAIN)
 

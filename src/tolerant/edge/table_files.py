@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tolerant.edge.table import Table
 from tolerant.sql import CreateTable
-from tolerant.sql.files import TypedFile
+from tolerant.sql.typed_files import TypedFile
 from tolerant.transport import Log
 from tolerant.transport.changes import key_texts
 from tolerant.transport.deliveries import lookup_batch

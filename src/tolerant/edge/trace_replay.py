@@ -42,7 +42,7 @@ class ReplaySummary:
     followed: bool
 
 
-def replay(
+def replay(  # noqa: PLR0913
     path: str | Path,
     stream: str,
     log: str | Log,

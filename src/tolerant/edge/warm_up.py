@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tolerant.edge.change_buffer import ChangeBuffer
 from tolerant.edge.source_core import SourceCore
-from tolerant.sql import CreateTable
 from tolerant.streams import StreamOptions, sum_key
 from tolerant.transport import rows
 from tolerant.transport.rows import Grant, grants_batch, read_grants
 from tolerant.transport.sums import SumOffers, Sums
+
+if TYPE_CHECKING:
+    from tolerant.sql import CreateTable
 
 _FIRST_PERIOD = 1_000  # its number
 _PERIOD = 10  # ticks, at most: a long period does nothing that a short one does not
@@ -57,6 +59,8 @@ def _grants(names: list[str], version: int, options: StreamOptions) -> list[Gran
 @cache
 def warm_table(table: CreateTable) -> None:
     """Run once per process what feeding a table runs: rows, and the batch sent for them."""
+    from tolerant.edge.change_buffer import ChangeBuffer  # with what only tables need
+
     buffer = ChangeBuffer(table, "warm", 1)
     nulls = (None,) * len(table.columns)
     buffer.delete("warm", 1)

@@ -6,14 +6,17 @@ from tolerant.filters import bounds
 from tolerant.filters.grant_log import GrantLog
 from tolerant.filters.item_membership import Membership
 from tolerant.filters.state import AnswerBatch, Integers
+from tolerant.kernels.snapshots import Fields, Restorable, State
 
 
-class AnswerEmitter:
+class AnswerEmitter(Restorable):
     """Keeps the bounds of a membership's queries up to date, and collects their answers until `drain_answers`.
 
     `tick`: the tick up to which predicted centres have moved; `length`: of a tick, in the unit of event time; `at`: the
     newest event time.
     """
+
+    FIELDS = Fields("at", "tick")
 
     def __init__(self, membership: Membership, grant_log: GrantLog, length: int) -> None:
         self._membership, self._grant_log = membership, grant_log
@@ -72,11 +75,7 @@ class AnswerEmitter:
         batches, self._batches = self._batches, []
         return batches
 
-    def state(self) -> list[int]:
-        """The numbers that `load` restores; answers must have been drained."""
-        return [self.at, self.tick]
-
-    def load(self, numbers: list[int]) -> None:
-        """Restore what `state` returned."""
-        self.at, self.tick = numbers
+    def load(self, state: State) -> None:
+        """Restore what `state` returned, before which answers must have been drained."""
+        super().load(state)
         self._batches = []

@@ -74,7 +74,7 @@ def issue(
 
 
 @compiled
-def issue_many(
+def issue_many(  # noqa: PLR0913
     which: Integers,
     widths: Floats,
     shrinks: Flags,

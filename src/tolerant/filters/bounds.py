@@ -250,7 +250,7 @@ def _with_unproven_items(tick: int, items: ItemArrays, queries: QueryArrays, lin
 
 
 @compiled_no_refcount
-def move(
+def move(  # noqa: PLR0913
     item: int,
     level: float,
     slope: float,

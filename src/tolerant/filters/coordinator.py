@@ -7,7 +7,6 @@ and is at most 2·within wide (`docs/design/pipeline.md` §4, `docs/design/filte
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from tolerant.filters.state import Flags, Floats, Integers
 from tolerant.filters.status_view import ItemView, item_view, last_answers
 from tolerant.filters.width_fitting import fitted, start_widths
 from tolerant.filters.width_policies import POLICIES, PolicyOptions
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.queries import Aggregate, Answer
 
 _ROUNDING = 1e-12
@@ -31,7 +31,7 @@ _SMOOTHING = 0.1
 """Weight of the last period in the rate that is shown of an item."""
 
 
-class Coordinator:
+class Coordinator(Restorable):
     """Allocates filter widths and answers any number of overlapping queries.
 
     Parameters: `queries`, and first `values` of their items; `period`: its length in ticks; `shrink`: the fraction of
@@ -51,7 +51,9 @@ class Coordinator:
     ({'x': 3.0, 'y': 3.0}, 27.0)
     """
 
-    def __init__(
+    FIELDS = Fields(parts=["membership", "emitter", "grant_log", "policy"])
+
+    def __init__(  # noqa: PLR0913
         self,
         queries: Iterable[Aggregate] = (),
         *,
@@ -139,7 +141,7 @@ class Coordinator:
             slopes=np.array([slope], np.float64),
         )
 
-    def update_many(
+    def update_many(  # noqa: PLR0913
         self,
         items: Integers,
         values: Floats,
@@ -267,19 +269,3 @@ class Coordinator:
         self.policy.on_reallocate(at)
         self.emitter.refresh(at)
         return {str(membership.item_names[item]): float(after[item]) for item in which if moved[item]}
-
-    # -- state --------------------------------------------------------------------------------------------------------
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """The snapshot: arrays and plain values, which `load` restores. Grants and answers must have been drained."""
-        arrays, membership = self.membership.state()
-        more, policy = self.policy.state()
-        return arrays | more, [membership, self.emitter.state(), self.grant_log.state(), policy]
-
-    def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
-        """Restore what `state` returned, bit for bit."""
-        membership, emitter, grant_log, policy = values
-        self.membership.load(arrays, membership)
-        self.emitter.load(emitter)
-        self.grant_log.load(grant_log)
-        self.policy.load(dict(arrays), policy)

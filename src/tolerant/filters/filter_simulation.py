@@ -46,7 +46,7 @@ class Run:
     reports: int = 0
 
 
-def simulate(
+def simulate(  # noqa: PLR0913
     trace: Trace,
     queries: Sequence[Aggregate],
     policy: str = "adaptive",
@@ -160,7 +160,7 @@ def _predict(
 
 
 @compiled
-def _replay(
+def _replay(  # noqa: PLR0913
     values: Floats,
     centres: Floats,
     widths: Floats,
@@ -209,7 +209,7 @@ def _offer(values: Floats, centres: Floats, reach: Floats, updates: Integers) ->
 
 
 @compiled
-def _end_period(
+def _end_period(  # noqa: PLR0913
     rows: ConstraintArrays,
     widths: Floats,
     counts: Integers,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tolerant.filters import beliefs
 from tolerant.filters.item_membership import Membership
 from tolerant.filters.state import Codes, Flags, Floats, Integers, IssuedGrants
 from tolerant.kernels.decay import periods_passed, powers
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.kernels.versions import version
 
 _LONGEST = 5.0
@@ -22,12 +21,14 @@ _MARGIN = 1.5
 _NO_GRANTS = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.bool_, np.float64, np.int8, np.float64)
 
 
-class GrantLog:
+class GrantLog(Restorable):
     """Issues the grants of a membership's items. `passed`: number of periods that have ended; `issued`: of grants.
 
     A version below `least_version` confirms nothing: another pipeline may have granted since.
     `interval`: length of a period in microseconds, where times are event times; None: each `end_period` ends one.
     """
+
+    FIELDS = Fields("passed", "issued", "epoch", "least_version", "in_flight")
 
     def __init__(self, membership: Membership, shrink: float, epoch: int, interval: int | None) -> None:
         self._membership = membership
@@ -39,14 +40,6 @@ class GrantLog:
         self.in_flight = 0.0
         """The most periods that a grant was recently in flight, decaying."""
         self._undelivered: list[IssuedGrants] = []
-
-    def state(self) -> list[Any]:
-        """The numbers that `load` restores."""
-        return [self.passed, self.issued, self.epoch, self.least_version, self.in_flight]
-
-    def load(self, numbers: list[Any]) -> None:
-        """Restore what `state` returned."""
-        self.passed, self.issued, self.epoch, self.least_version, self.in_flight = numbers
 
     def granted(self) -> Floats:
         """The present width of the newest grant of every item index; infinite without a grant."""
@@ -117,8 +110,8 @@ class GrantLog:
 
         Arrays are over rows; `known`: whether the item's width was known before the row; `unknown`: the rows concerned.
         """
-        news = known[unknown] | (grants[unknown] >= self.newest(items[unknown]))
-        rows = unknown[news & (self._membership.items.grant_count[items[unknown]] > 0)]
+        unseen = known[unknown] | (grants[unknown] >= self.newest(items[unknown]))
+        rows = unknown[unseen & (self._membership.items.grant_count[items[unknown]] > 0)]
         which, first = np.unique(items[rows], return_index=True)
         for at in np.unique(ats[rows[first]]):
             self.repeat(which[ats[rows[first]] == at], int(at))
@@ -127,9 +120,9 @@ class GrantLog:
         """Measure how long grants are in flight, from rows about to be applied that carry these versions."""
         state = self._membership.items
         newest = state.grant_count[items].astype(np.int64) - 1
-        news = np.flatnonzero((newest > 0) & (versions == state.slot_high[items, newest]))
-        if len(news):
-            passed = self.passed - state.slot_since[items[news], newest[news]]
+        confirming = np.flatnonzero((newest > 0) & (versions == state.slot_high[items, newest]))
+        if len(confirming):
+            passed = self.passed - state.slot_since[items[confirming], newest[confirming]]
             self.in_flight = min(max(self.in_flight, float(passed.max())), _LONGEST)
 
     def resend(self, silent: Integers | None = None) -> None:

@@ -44,7 +44,7 @@ class Reallocation:
     burdens: Floats
 
 
-def reallocate(
+def reallocate(  # noqa: PLR0913
     rows: WidthConstraints,
     widths: Floats,
     counts: Integers,
@@ -230,7 +230,7 @@ def _tied(ranks: Floats, first: int, tie: float) -> int:
 
 
 @compiled
-def _grow_tied(
+def _grow_tied(  # noqa: PLR0913
     rows: ConstraintArrays,
     items: Integers,
     order: _Ranks,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from tolerant.filters.state import (
     links_of,
     reset,
 )
+from tolerant.kernels.snapshots import State
 from tolerant.queries import Aggregate
 
 _SMALLEST = 16
@@ -280,29 +280,34 @@ class Membership:
             self._rows = replace(rows, beta=rows.beta - rows.used(pads)) if pads.any() else rows
         return self._rows
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """The snapshot: arrays and plain values, which `load` restores."""
+    def state(self) -> State:
+        """Items and queries up to the greatest index, for a snapshot."""
         links = self.links()
-        arrays: dict[str, NDArray[Any]] = {"query_start": links.query_start, "query_items": links.query_items}
-        arrays["query_weights"] = links.query_weights
-        arrays |= {f"item.{name}": array[: self.size] for name, array in self.items._asdict().items()}
-        arrays |= {f"query.{name}": array[: len(self.registered)] for name, array in self.queries._asdict().items()}
-        members = [None if m is None else [m.name, m.fn, m.within] for m in self.registered]
-        return arrays, [self.item_names, members, self._free_items, self._free_queries]
+        return State(
+            item_names=self.item_names,
+            members=[None if m is None else [m.name, m.fn, m.within] for m in self.registered],
+            free_items=self._free_items,
+            free_queries=self._free_queries,
+            items=State({name: array[: self.size] for name, array in self.items._asdict().items()}),
+            queries=State({name: array[: len(self.registered)] for name, array in self.queries._asdict().items()}),
+            links=State(start=links.query_start, items=links.query_items, weights=links.query_weights),
+        )
 
-    def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
+    def load(self, state: State) -> None:
         """Restore what `state` returned, bit for bit."""
-        self.item_names, members, self._free_items, self._free_queries = values
+        self.item_names, members, self._free_items, self._free_queries, item_arrays, query_arrays, links = (
+            state.exactly("item_names", "members", "free_items", "free_queries", "items", "queries", "links")
+        )
         self.index = {name: item for item, name in enumerate(self.item_names) if name is not None}
         self.items = grown(
-            ItemArrays(*(arrays[f"item.{name}"] for name in ItemArrays._fields)),
+            ItemArrays(*item_arrays.exactly(*ItemArrays._fields)),
             max(_SMALLEST, _power(len(self.item_names))),
         )
         self.queries = grown(
-            QueryArrays(*(arrays[f"query.{name}"] for name in QueryArrays._fields)),
+            QueryArrays(*query_arrays.exactly(*QueryArrays._fields)),
             max(_SMALLEST, _power(len(members))),
         )
-        start, items, weights = arrays["query_start"], arrays["query_items"], arrays["query_weights"]
+        start, items, weights = links.exactly("start", "items", "weights")
         self.registered = []
         for query, head in enumerate(members):
             span = slice(start[query], start[query + 1])

@@ -214,7 +214,7 @@ def _offer_moving(shadows: Floats, half: Floats, keep: Floats, value: float, lev
 
 
 @compiled_no_refcount
-def _offer_chosen(
+def _offer_chosen(  # noqa: PLR0913
     chosen: Floats,
     shadows: Floats,
     half: Floats,

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from tolerant.filters.item_membership import Membership
 from tolerant.filters.state import AVG, MAX, MIN, SUM, Flags, Floats, Integers
@@ -59,6 +57,9 @@ def _sets(membership: Membership, entries: _Entries, group: Integers) -> list[li
     """The entries as partial sums, one per group, in sets of those that have items in common."""
     if not len(group):
         return []
+    from scipy.sparse import coo_array  # slow to import, and needed only where sources have several items in a query
+    from scipy.sparse.csgraph import connected_components
+
     n, groups = membership.size, int(group.max()) + 1
     ones = np.ones(len(group), np.int8)
     graph = coo_array((ones, (entries.item, n + group)), shape=(n + groups, n + groups))

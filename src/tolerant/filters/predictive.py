@@ -45,7 +45,7 @@ def shared_filters(widths: Floats) -> SharedFilters:
 
 
 @compiled
-def replay_predictive(
+def replay_predictive(  # noqa: PLR0913
     values: Floats,
     first: Integers,
     filters: SharedFilters,
@@ -74,9 +74,9 @@ def replay_predictive(
         # Item by item: a ladder is large, and should be loaded into the cache once per period, not once per tick.
         for item in range(n):
             _run_item(values, start, stop, item, first[item], filters, shadows, known, centres, counted)
-        news, received = counted.received.sum() > received, counted.received.sum()
+        arrived, received = counted.received.sum() > received, counted.received.sum()
         tick = stop - 1
-        if news and tick % period == 0:
+        if arrived and tick % period == 0:
             plan = best_plan(rows, known, filters.width, rows.adaptable, tick, last, spent, received, space)
             if plan.worth > 0.0:
                 last, spent = tick, spent + plan.cost
@@ -87,7 +87,7 @@ def replay_predictive(
 
 
 @compiled_no_refcount
-def _run_item(
+def _run_item(  # noqa: PLR0913
     values: Floats,
     start: int,
     stop: int,

@@ -44,7 +44,7 @@ def report_columns(reports: NDArray[np.void] | None, rows: int) -> tuple[Bytes, 
 
 
 @compiled
-def apply_rows(
+def apply_rows(  # noqa: C901, PLR0913
     item: Integers,
     at: Integers,
     sequence: Integers,

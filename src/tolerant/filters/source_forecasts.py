@@ -65,10 +65,10 @@ class Forecasts:
         `whole`.
         """
         reports = np.zeros(len(handles), REPORT)
-        curves, news = np.zeros((len(handles), CURVES), np.uint8), np.ones(len(handles), np.bool_)
-        _report_many(self._ladder, handles, widths, self._last, curves, news)
+        curves, worth_sending = np.zeros((len(handles), CURVES), np.uint8), np.ones(len(handles), np.bool_)
+        _report_many(self._ladder, handles, widths, self._last, curves, worth_sending)
         age, last_age = self._ladder.age[handles], self._last_age[handles]
-        sent = np.flatnonzero(news | (last_age < 0) | (age - last_age >= _AT_LEAST) | whole)
+        sent = np.flatnonzero(worth_sending | (last_age < 0) | (age - last_age >= _AT_LEAST) | whole)
         senders = handles[sent]
         self._last[senders], self._last_age[senders] = curves[sent], age[sent]
         for name, column in (("unit", self._ladder.unit[senders]), ("age", age[sent]), ("curves", curves[sent])):
@@ -97,7 +97,9 @@ def _propose_many(
 
 
 @compiled_no_refcount
-def _report_many(shadows: Ladder, handles: Integers, widths: Floats, last: Bytes, out: Bytes, news: Flags) -> None:
+def _report_many(
+    shadows: Ladder, handles: Integers, widths: Floats, last: Bytes, out: Bytes, worth_sending: Flags
+) -> None:
     for k in range(handles.size):
         write_report(shadows, handles[k], out[k])
-        news[k] = is_news(out[k], last[handles[k]], shadows.unit[handles[k]], widths[k])
+        worth_sending[k] = is_news(out[k], last[handles[k]], shadows.unit[handles[k]], widths[k])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tolerant.filters.probing import Suppressions, items_to_suppress, suppressib
 from tolerant.filters.state import Flags, Floats, Integers
 from tolerant.filters.width_plans import WidthPlan, best_plan
 from tolerant.kernels.compiled import compiled
+from tolerant.kernels.snapshots import Fields, Restorable
 
 _PATIENCE = 3
 """Periods for which a growth waits until its plan's tightenings are confirmed."""
@@ -20,8 +21,10 @@ _PATIENCE = 3
 _ROUNDING = 1e-9
 
 
-class WidthPlanner:
+class WidthPlanner(Restorable):
     """Decides at period ends which items to tighten, and later which to grow; accounts for the cost of plans."""
+
+    FIELDS = Fields("_begun", "_last", "_spent", "_received")
 
     def __init__(self, period: int) -> None:
         self._period = period
@@ -36,7 +39,7 @@ class WidthPlanner:
         `widths`: those granted, by item index.
         """
         items, n = membership.items, membership.size
-        news = bool(items.updates[:n].any())
+        updated = bool(items.updates[:n].any())
         self._received += float(items.cost[:n] @ items.updates[:n])
         if self._begun < 0:
             self._begun = tick
@@ -44,7 +47,7 @@ class WidthPlanner:
             if tick - self._begun - self._last <= _PATIENCE * self._period:
                 return np.zeros(0, np.int64), np.zeros(0)
             items.pending[:n] = 0.0
-        if not news:
+        if not updated:
             return np.zeros(0, np.int64), np.zeros(0)
         plan = self._plan(membership, membership.rows(), widths, tick)
         if not plan.worth > 0.0:
@@ -85,14 +88,6 @@ class WidthPlanner:
         return items_to_suppress(
             suppressible_sides(membership.size, queries, links), tick, membership.items, queries, links
         )
-
-    def state(self) -> list[Any]:
-        """The numbers that `load` restores."""
-        return [self._begun, self._last, self._spent, self._received]
-
-    def load(self, values: list[Any]) -> None:
-        """Restore what `state` returned."""
-        self._begun, self._last, self._spent, self._received = values
 
 
 def reported_rates(membership: Membership, rows: WidthConstraints, begun: int) -> KnownRates:

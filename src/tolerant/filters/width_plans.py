@@ -37,7 +37,7 @@ class WidthPlan(NamedTuple):
 
 
 @compiled
-def best_plan(
+def best_plan(  # noqa: PLR0913
     rows: ConstraintArrays,
     known: KnownRates,
     widths: Floats,
@@ -76,7 +76,7 @@ def _least_cost(movable: Flags, known: KnownRates) -> float:
 
 
 @compiled
-def _choose(
+def _choose(  # noqa: PLR0913
     rows: ConstraintArrays,
     known: KnownRates,
     widths: Floats,
@@ -116,7 +116,7 @@ def _ranked(which: Flags, gain: Floats) -> Integers:
 
 
 @compiled
-def _play(
+def _play(  # noqa: PLR0913
     rows: ConstraintArrays,
     known: KnownRates,
     widths: Floats,

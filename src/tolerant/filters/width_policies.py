@@ -6,10 +6,9 @@ items has changed. It issues its grants itself.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tolerant.filters.answer_emitter import AnswerEmitter
 from tolerant.filters.grant_log import GrantLog
@@ -19,6 +18,7 @@ from tolerant.filters.probing import NO_PENDING_ROWS, PendingRows, items_to_prob
 from tolerant.filters.state import Floats, Integers
 from tolerant.filters.width_planner import WidthPlanner
 from tolerant.kernels.random import key_of
+from tolerant.kernels.snapshots import Fields, Restorable
 
 
 class PolicyOptions(NamedTuple):
@@ -31,8 +31,10 @@ class PolicyOptions(NamedTuple):
     probes: bool
 
 
-class FixedWidths:
+class FixedWidths(Restorable):
     """Widths change only with the queries; the base of all policies."""
+
+    FIELDS = Fields()
 
     def __init__(
         self, name: str, membership: Membership, grant_log: GrantLog, emitter: AnswerEmitter, options: PolicyOptions
@@ -57,13 +59,6 @@ class FixedWidths:
     def on_reallocate(self, at: int) -> None:
         """Queries or items have changed, and widths have been granted accordingly."""
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """The policy's snapshot: arrays and plain values, which `load` restores."""
-        return {}, None
-
-    def load(self, arrays: dict[str, NDArray[Any]], values: Any) -> None:
-        """Restore what `state` returned."""
-
     def _by_name(self, which: Integers, widths: Floats) -> dict[str, float]:
         names = self._membership.item_names
         return {str(names[item]): float(width) for item, width in zip(which, widths, strict=True)}
@@ -79,6 +74,8 @@ class ExactWidths(FixedWidths):
 
 class AdaptiveWidths(FixedWidths):
     """Filters shrink at the end of each period; what that frees is granted where it saves most ([OJW03])."""
+
+    FIELDS = Fields("_targets")
 
     _targets: Floats | None = None
 
@@ -108,17 +105,11 @@ class AdaptiveWidths(FixedWidths):
         """Discard the targets, which are per constraint."""
         self._targets = None
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """The targets of the last period."""
-        return {} if self._targets is None else {"targets": self._targets}, None
-
-    def load(self, arrays: dict[str, NDArray[Any]], values: Any) -> None:
-        """Restore what `state` returned."""
-        self._targets = arrays.get("targets")
-
 
 class PredictiveWidths(FixedWidths):
     """Width moves only when a plan saves more messages than it costs; items of MIN and MAX may be suppressed."""
+
+    FIELDS = Fields(parts=["planner"])
 
     def __init__(
         self, name: str, membership: Membership, grant_log: GrantLog, emitter: AnswerEmitter, options: PolicyOptions
@@ -168,14 +159,6 @@ class PredictiveWidths(FixedWidths):
             which = np.flatnonzero(wrong & (sides != 0) & ~items.probed[:n])
             if len(which):
                 self._grant_log.probe(which, at)
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """The planner's numbers."""
-        return {}, self.planner.state()
-
-    def load(self, arrays: dict[str, NDArray[Any]], values: Any) -> None:
-        """Restore what `state` returned."""
-        self.planner.load(values)
 
 
 POLICIES: dict[str, type[FixedWidths]] = {

@@ -18,7 +18,7 @@ SSI, QUERIES, DATA, MERGE, HOTSPOT, AUTO = range(6)
 
 
 @compiled
-def search_bands(
+def search_bands(  # noqa: PLR0913
     probes: Floats, first: int, rows: Floats, main: BandIndex, side: BandIndex, method: int, costs: Floats,
     buffer: RunBuffer, ends: Integers, chosen: Integers,
 ) -> tuple[int, int, int]:  # fmt: skip
@@ -71,7 +71,7 @@ def hull_of(b: float, rows: Floats, index: BandIndex) -> tuple[int, int]:
 
 
 @compiled_no_refcount
-def _groups(b: float, rows: Floats, index: BandIndex, hot_only: bool, buffer: RunBuffer, used: int) -> int:
+def _groups(b: float, rows: Floats, index: BandIndex, hot_only: bool, buffer: RunBuffer, used: int) -> int:  # noqa: C901
     """BJ-SSI: only the two rows next to the point of a group decide which of its bands are affected."""
     # One long function with its arrays as local variables: passing them on costs more than the search itself.
     lows, highs, ids = index.low, index.high, index.id

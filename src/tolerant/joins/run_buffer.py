@@ -47,7 +47,7 @@ def count_pairs(buffer: RunBuffer, used: int) -> int:
 
 
 @compiled_no_refcount
-def write_pairs(
+def write_pairs(  # noqa: PLR0913
     buffer: RunBuffer, ends: Integers, first: int, last: int, rows: Integers,
     events: Integers, queries: Integers, partners: Integers, at: int,
 ) -> int:  # fmt: skip

@@ -20,7 +20,7 @@ SSI, SELECT_FIRST, JOIN_FIRST, SCAN, HOTSPOT, AUTO = range(6)
 
 
 @compiled
-def search_selections(
+def search_selections(  # noqa: PLR0913
     a_values: Floats, b_values: Floats, first: int, bs: Floats, cs: Floats, main: SelectIndex, side: SelectIndex,
     method: int, costs: Floats, buffer: RunBuffer, ends: Integers, chosen: Integers,
 ) -> tuple[int, int, int]:  # fmt: skip
@@ -62,7 +62,7 @@ def search_selections(
 
 
 @compiled_no_refcount
-def _groups(
+def _groups(  # noqa: C901
     a: float, cs: Floats, start: int, stop: int, index: SelectIndex, hot_only: bool, buffer: RunBuffer, used: int
 ) -> int:
     """SJ-SSI: in each group only the partners next to its point decide which queries are affected."""

@@ -1,15 +1,20 @@
-"""Decorators that compile hot loops with Numba and cache the machine code on disk."""
+"""Decorators that compile hot loops with Numba and cache the machine code on disk.
+
+Numba is imported at the first call of any such function, not with the modules that define them. Where it is not
+installed, the functions run as the Python that they are: the same bits, only slower.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property, update_wrapper
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import config, njit
+import numpy as np
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -46,14 +51,71 @@ def inlined_no_refcount(function: _Function) -> _Function:
 
 
 def _compile(function: _Function, *, counted: bool, forceinline: bool = False) -> _Function:
-    configured = config.CACHE_DIR
-    config.CACHE_DIR = configured or _folder(function.__module__.removeprefix("tolerant.").split(".")[0])
-    try:
-        # Always sets `_nrt`: without it, a function would inherit the option of its first caller.
-        options = {"cache": True, "error_model": "numpy", "forceinline": forceinline, "_nrt": counted}
-        return cast(_Function, njit(**options)(function))
-    finally:
-        config.CACHE_DIR = configured
+    # Always sets `_nrt`: without it, a function would inherit the option of its first caller.
+    return cast(_Function, LazyFunction(function, {"forceinline": forceinline, "_nrt": counted}))
+
+
+class LazyFunction:
+    """A function that Numba gets to see when it is called, or compiled into another."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, bool]) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._options = options
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the function, compiled for arguments of these types."""
+        return self.implementation(*args, **options)
+
+    def __reduce__(self) -> str:
+        return self._function.__qualname__  # pickled by its name, as functions are
+
+    @cached_property
+    def implementation(self) -> Callable[..., Any]:
+        """Numba's dispatcher of the function; without Numba the function itself."""
+        if not has_numba():
+            # NumPy's scalars divide by zero and overflow as compiled code does, but warn of it.
+            return np.errstate(all="ignore")(self._function)
+        return self._dispatcher("entries")
+
+    @cached_property
+    def callee(self) -> Callable[..., Any]:
+        """Numba's dispatcher of the function for compiled callers: without the entry for Python.
+
+        That entry takes every array of every tuple apart, and is most of what there is to compile of a small function.
+        """
+        return self._dispatcher("callees", no_cpython_wrapper=True)
+
+    def _dispatcher(self, kind: str, **options: bool) -> Callable[..., Any]:
+        """The dispatcher, which caches in a folder of its kind: one kind's code is of no use to the other."""
+        config, njit = _numba()
+        configured = config.CACHE_DIR
+        folder = configured or _folder(self.__module__.removeprefix("tolerant.").split(".")[0])
+        config.CACHE_DIR = folder and os.path.join(folder, kind)
+        try:
+            options |= {"cache": True, "no_cfunc_wrapper": True, **self._options}
+            return njit(error_model="numpy", **options)(self._function)
+        finally:
+            config.CACHE_DIR = configured
+
+
+@cache
+def has_numba() -> bool:
+    """Return whether Numba is installed; it is not imported for that."""
+    return find_spec("numba") is not None
+
+
+@cache
+def _numba() -> tuple[Any, Any]:
+    """Import Numba, and let compiled functions call a `LazyFunction` as what it implements."""
+    from numba import config, njit, typeof
+    from numba.extending import typeof_impl
+
+    def type_of(value: LazyFunction, _context: Any) -> Any:
+        return typeof(value.callee)
+
+    typeof_impl.register(LazyFunction, type_of)
+    return config, njit
 
 
 @cache

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SMALLEST = 1e-300
+_MOST_PERIODS = 1 << 20  # a width that shrinks by less than a thousandth per period stays as it is after so many
 
 
 def periods_passed(at: int, period: int) -> int:
@@ -25,14 +26,15 @@ def periods_passed(at: int, period: int) -> int:
 
 @lru_cache(maxsize=64)
 def powers(shrink: float) -> NDArray[np.float64]:
-    """`(1 − shrink)^n` for n = 0, 1, …, until it underflows (the last entry is exactly 0 where shrink > 0)."""
+    """`(1 − shrink)^n` for n = 0, 1, …, until it underflows (the last entry is then exactly 0) or n is very large."""
     if shrink == 0.0:
         return np.ones(1)
-    table, value = [], 1.0
-    while value > _SMALLEST:
+    table: list[float] = []
+    value = 1.0
+    while value > _SMALLEST and len(table) < _MOST_PERIODS:
         table.append(value)
         value *= 1.0 - shrink
-    return np.array([*table, 0.0])
+    return np.array(table if value > _SMALLEST else [*table, 0.0])
 
 
 def decayed(width: float, shrink: float, passed: int) -> float:

@@ -3,6 +3,8 @@
 The numbers are those of SplitMix64 (Steele, Lea, Flood 2014): `mixed` over a Weyl sequence that starts at the key.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,6 +29,12 @@ def mixed(x: np.uint64) -> np.uint64:
 def absorbed(key: np.uint64, part: np.uint64) -> np.uint64:
     """The key of the pair (`key`, `part`); for compiled code (elsewhere use `key_of`)."""
     return mixed(mixed(key + _WEYL) ^ part)
+
+
+def absorbed_arrays(keys: NDArray[np.uint64], parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """`absorbed` of each pair, by NumPy: for processes that have no other need of the compiler."""
+    mix: Callable[[NDArray[np.uint64]], NDArray[np.uint64]] = mixed.__wrapped__  # type: ignore[attr-defined]
+    return mix(mix(keys + _WEYL) ^ parts)
 
 
 @compiled

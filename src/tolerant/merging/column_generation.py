@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
-from scipy.sparse import csr_matrix
 
 from tolerant.kernels.array_types import Floats, Integers
 from tolerant.merging.best_boxes import best_boxes
 from tolerant.merging.cost_model import CostModel
 from tolerant.merging.sizes import measure
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 ROUNDS = 150
 EXACT = 1e-9
@@ -83,6 +85,8 @@ class _Columns:
 
     def solved(self) -> tuple[float, Floats, Floats]:
         """Return the value of the program, the worth of each unit, and the share of each group that is chosen."""
+        from scipy.optimize import linprog  # slow to import, and only proofs need it
+
         prices = np.array(self._prices)
         solution = linprog(prices, A_ub=-self._matrix(), b_ub=-np.ones(len(self._units)), method="highs-ds")
         return float(solution.fun), np.maximum(-solution.ineqlin.marginals, 0.0), solution.x
@@ -106,6 +110,8 @@ class _Columns:
         """Return the proof, with the best plan that can be made of the known groups."""
         groups, prices = list(self._groups.values()), np.array(self._prices)
         if not np.all((chosen < 1e-7) | (chosen > 1 - 1e-7)):
+            from scipy.optimize import Bounds, LinearConstraint, milp
+
             whole = milp(
                 prices,
                 constraints=LinearConstraint(self._matrix(), lb=1),
@@ -132,6 +138,8 @@ class _Columns:
         return float(model.channel + (model.transfer + model.waste * units[:, 4].sum()) * size)
 
     def _matrix(self) -> csr_matrix:
+        from scipy.sparse import csr_matrix
+
         groups = list(self._groups.values())
         lengths = np.array([len(group) for group in groups])
         rows, columns = np.concatenate(groups), np.repeat(np.arange(len(groups)), lengths)

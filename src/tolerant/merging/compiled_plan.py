@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from tolerant.kernels.array_types import Floats, Integers
 from tolerant.kernels.random import key_of
+from tolerant.kernels.snapshots import State
 from tolerant.merging.channel_changes import Box, Journal, RepairSearch
 from tolerant.merging.compiled_descent import units_of
 from tolerant.merging.cost_model import CostModel, model_of
@@ -35,6 +32,9 @@ from tolerant.merging.sizes import SizeTable, planar, sizes_of
 from tolerant.merging.windows import WindowSolver
 
 _SMALLEST = 64
+
+_PLAN = tuple(name for name in PlanArrays._fields if name != "grid")
+_GRID = tuple(name for name in Grid._fields if name != "boxes")  # which are those of the groups
 
 
 class CompiledPlan:
@@ -138,20 +138,20 @@ class CompiledPlan:
         prices = model.channel + (model.transfer + model.waste * groups[:, COUNT]) * groups[:, SIZE]
         return float(prices.sum() - model.waste * (units[:, OWN] * units[:, COUNT]).sum())
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything as arrays."""
-        own = {
-            f"plan.{name}": value for name, value in zip(PlanArrays._fields, self._plan, strict=True) if name != "grid"
-        }
-        inner = zip(Grid._fields, self._plan.grid, strict=True)
-        own |= {f"grid.{name}": value for name, value in inner if name != "boxes"}
-        return {**{name: np.array(value) for name, value in own.items()}, "vacant": np.array(self._vacant, np.int64)}
+    def state(self) -> State:
+        """Return the plan's arrays, for a snapshot."""
+        return State(
+            plan=State({name: np.array(getattr(self._plan, name)) for name in _PLAN}),
+            grid=State({name: np.array(getattr(self._plan.grid, name)) for name in _GRID}),
+            vacant=list(self._vacant),
+        )
 
-    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load(self, state: State) -> None:
         """Restore what `state` returned."""
-        own = {name: np.array(arrays[f"plan.{name}"]) for name in PlanArrays._fields if name != "grid"}
-        inner = {name: np.array(arrays[f"grid.{name}"]) for name in Grid._fields if name != "boxes"}
-        self._use(PlanArrays(grid=Grid(boxes=own["groups"], **inner), **own), arrays["vacant"].tolist())
+        plan, grid, vacant = state.exactly("plan", "grid", "vacant")
+        own = dict(zip(_PLAN, plan.exactly(*_PLAN), strict=True))
+        inner = dict(zip(_GRID, grid.exactly(*_GRID), strict=True))
+        self._use(PlanArrays(grid=Grid(boxes=own["groups"], **inner), **own), vacant)
 
     def forget(self) -> None:
         """Drop the notes for the change that was just reported."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tolerant.kernels.array_types import Floats, Integers
 from tolerant.kernels.random import key_of
+from tolerant.kernels.snapshots import State
 from tolerant.merging.channel_changes import Box, Journal, RepairSearch
 from tolerant.merging.compiled_descent import TINY
 from tolerant.merging.costs import Costs
@@ -123,26 +121,27 @@ class GeneralPlan:
             return 0.0
         return float(self._prices(list(self._units.values())).sum() - self._pricing(list(self._boxes)).constant)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything as arrays."""
+    def state(self) -> State:
+        """Return the units with their channels, for a snapshot."""
         units = [unit for members in self._units.values() for unit in members]  # their order decides later ties
-        return {
-            "boxes": np.array([self._boxes[unit] for unit in units]).reshape(-1, 2 * self._half),
-            "counts": np.array([self._counts[unit] for unit in units], np.int64),
-            "units": np.array(units, np.int64),
-            "on": np.array([self._channel_of_unit[unit] for unit in units], np.int64),
-            "next": np.array([self._next_unit, self._next_channel], np.int64),
-        }
+        return State(
+            boxes=np.array([self._boxes[unit] for unit in units]).reshape(-1, 2 * self._half),
+            counts=np.array([self._counts[unit] for unit in units], np.int64),
+            units=np.array(units, np.int64),
+            channels=np.array([self._channel_of_unit[unit] for unit in units], np.int64),
+            next_unit=self._next_unit,
+            next_channel=self._next_channel,
+        )
 
-    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def load(self, state: State) -> None:
         """Restore what `state` returned."""
+        boxes, counts, units, channels, self._next_unit, self._next_channel = state.exactly(
+            "boxes", "counts", "units", "channels", "next_unit", "next_channel"
+        )
         self._units.clear()
-        for unit, box, count, channel in zip(
-            arrays["units"].tolist(), arrays["boxes"], arrays["counts"].tolist(), arrays["on"].tolist(), strict=True
-        ):
+        for unit, box, count, channel in zip(units.tolist(), boxes, counts.tolist(), channels.tolist(), strict=True):
             self._boxes[unit], self._counts[unit], self._channel_of_unit[unit] = np.array(box), count, channel
             self._units.setdefault(channel, []).append(unit)
-        self._next_unit, self._next_channel = arrays["next"].tolist()
 
     def forget(self) -> None:
         """Do nothing: this plan keeps no notes for a change."""

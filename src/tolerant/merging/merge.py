@@ -51,7 +51,7 @@ class Grouping:
     groups: tuple[Integers, ...] = ()
 
 
-def merge(
+def merge(  # noqa: PLR0913
     rectangles: ArrayLike,
     costs: Costs,
     method: str = "pairs",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tolerant.kernels.array_types import Floats
+from tolerant.kernels.snapshots import State
 from tolerant.merging.channel_changes import Box, ChannelChanges, Journal, RepairSearch
 from tolerant.merging.compiled_plan import CompiledPlan
 from tolerant.merging.costs import Costs
@@ -165,32 +164,30 @@ class Merger:
         else:
             raise ValueError("size must be of the kind that it was: area, or rows counted")
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything as arrays, for `tolerant.kernels.snapshots.pack`; a merger loaded from it continues as this
-        one.
+    def state(self) -> State:
+        """Return everything, for a snapshot; a merger loaded from it continues as this one.
+
+        Raises:
+            ValueError: ids are neither integers nor texts.
         """
         ids = list(self._unit_of)
-        if all(type(id) is int for id in ids):
-            named = np.array(ids, np.int64)
-        elif all(isinstance(id, int | str) for id in ids):
-            named = np.frombuffer(json.dumps(ids).encode(), np.uint8)
-        else:
+        if not all(isinstance(id, int | str) for id in ids):
             raise ValueError("ids must be integers or texts to be written down")
-        own = {
-            "ids": named,
-            "id_units": np.array(list(self._unit_of.values()), np.int64),
-            "rectangle_units": np.array(list(self._rectangles), np.int64),
-            "rectangles": np.array(list(self._rectangles.values()), np.float64),
-            "turn": np.array([self._turn, self._dimensions], np.int64),
-        }
-        inner = {} if self._plan is None else self._plan.state()
-        return {**own, **{f"live.{name}": array for name, array in inner.items()}}
+        return State(
+            ids=np.array(ids, np.int64) if all(type(id) is int for id in ids) else ids,
+            id_units=np.array(list(self._unit_of.values()), np.int64),
+            rectangle_units=np.array(list(self._rectangles), np.int64),
+            rectangles=np.array(list(self._rectangles.values()), np.float64),
+            turn=self._turn,
+            dimensions=self._dimensions,
+            plan=None if self._plan is None else self._plan.state(),
+        )
 
     @classmethod
     def load(
         cls,
         costs: Costs,
-        arrays: Mapping[str, NDArray[Any]],
+        state: State,
         *,
         size: Size = area,
         seed: int = 0,
@@ -199,18 +196,18 @@ class Merger:
     ) -> Merger:
         """Restore the merger from what `state` returned, with the arguments of the original."""
         merger = cls(costs, size=size, seed=seed, hysteresis=hysteresis, tries=tries)
-        merger._turn, merger._dimensions = arrays["turn"].tolist()
-        named = arrays["ids"]
-        ids = json.loads(named.tobytes()) if named.dtype == np.uint8 else named.tolist()
-        merger._unit_of = dict(zip(ids, arrays["id_units"].tolist(), strict=True))
-        boxes = map(tuple, arrays["rectangles"].tolist())
-        merger._rectangles = dict(zip(arrays["rectangle_units"].tolist(), boxes, strict=True))
+        ids, id_units, rectangle_units, rectangles, merger._turn, merger._dimensions, plan = state.exactly(
+            "ids", "id_units", "rectangle_units", "rectangles", "turn", "dimensions", "plan"
+        )
+        named = ids.tolist() if isinstance(ids, np.ndarray) else ids
+        merger._unit_of = dict(zip(named, id_units.tolist(), strict=True))
+        merger._rectangles = dict(zip(rectangle_units.tolist(), map(tuple, rectangles.tolist()), strict=True))
         merger._units = {box: unit for unit, box in merger._rectangles.items()}
         for id, unit in merger._unit_of.items():
             merger._ids.setdefault(unit, {})[id] = None
-        if merger._dimensions:
+        if plan is not None:
             merger._plan = merger._made()
-            merger._plan.load({name[5:]: array for name, array in arrays.items() if name.startswith("live.")})
+            merger._plan.load(plan)
         return merger
 
     def _checked(self, ids: Sequence[Hashable], rectangles: ArrayLike) -> Floats:

@@ -81,7 +81,7 @@ def _laid_out(boxes: Floats, low: Floats, scale: Floats, cells: int) -> tuple[In
 
 
 @compiled
-def _find(
+def _find(  # noqa: PLR0913
     points: Floats,
     boxes: Floats,
     low: Floats,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tolerant.kernels.array_types import Floats
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.merging.sizes import RowCounts
 
 _CELLS = {1: 1024, 2: 64}
@@ -20,7 +18,7 @@ _NEWEST = 0.1
 _NARROWEST = 1e-12
 
 
-class RowRates:
+class RowRates(Restorable):
     """The mean number of rows per period in each cell: over the first ten periods or so all weigh the same, later a
     period that is ten periods old weighs a third.
 
@@ -33,6 +31,8 @@ class RowRates:
     >>> rates.size()(np.array([[0.0, 0.0, 5.0, 5.0]])).round().tolist()
     [2.0]
     """
+
+    FIELDS = Fields("_new", "_mean", "_low", "_width", "_periods", "rows")
 
     def __init__(self, dimensions: int) -> None:
         if dimensions not in _CELLS:
@@ -69,24 +69,6 @@ class RowRates:
         if not self._width.all() or not self._periods:
             return None
         return RowCounts(self._mean, self._low, self._low + self._width)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything as arrays, for `tolerant.kernels.snapshots.pack`."""
-        return {
-            "new": self._new.copy(),
-            "mean": self._mean.copy(),
-            "frame": np.concatenate([self._low, self._width]),
-            "counts": np.array([self._periods, self.rows], np.int64),
-        }
-
-    @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> RowRates:
-        """Restore what `state` returned; it continues exactly as the original."""
-        rates = cls(arrays["new"].ndim)
-        rates._new, rates._mean = arrays["new"].copy(), arrays["mean"].copy()
-        rates._low, rates._width = (part.copy() for part in np.split(arrays["frame"], 2))
-        rates._periods, rates.rows = arrays["counts"].tolist()
-        return rates
 
     def _frame(self, low: Floats, high: Floats) -> None:
         """Extend the frame to contain everything from `low` to `high`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import starmap
 from typing import Any, ClassVar, Self
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.notifications.identifiers import Identifiers, id_array, listed
 from tolerant.notifications.indexes import INDEXES
 from tolerant.notifications.message import Message, Messages
@@ -153,29 +154,19 @@ class _Table:
         """
         return self._index.affected_range(finite("x", x), self._sign * finite("y", y) + 0.0)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the whole state as arrays, for `tolerant.kernels.snapshots.pack`. Ids must be integers or texts."""
+    def state(self) -> State:
+        """Return the rows and the counts, for a snapshot. Ids must be integers or texts."""
         ids, xs, ys = self.rows()
-        counts = np.append(self._counts, self._messages)
-        if ids.dtype == object:
-            texts = [str(id).encode() for id in ids]
-            if not all(isinstance(id, str) for id in ids):
-                raise ValueError("ids must all be 64-bit integers or all be texts for a snapshot; use rows() otherwise")
-            lengths = np.array([len(text) for text in texts], np.int64)
-            text = np.frombuffer(b"".join(texts), np.uint8)
-            return {"text": text, "lengths": lengths, "xs": xs, "ys": ys, "counts": counts}
-        return {"ids": ids, "xs": xs, "ys": ys, "counts": counts}
+        if ids.dtype == object and not all(isinstance(id, str) for id in ids):
+            raise ValueError("ids must all be 64-bit integers or all be texts for a snapshot; use rows() otherwise")
+        return State(ids=ids, xs=xs, ys=ys, counts=self._counts.copy(), messages=self._messages)
 
     @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]], index: str = "blocks") -> Self:
+    def load(cls, state: State, index: str = "blocks") -> Self:
         """Return the table whose `state` was taken; it continues exactly like it."""
-        ids: Any = arrays.get("ids")
-        if ids is None:
-            ends = np.cumsum(arrays["lengths"]).tolist()
-            text = arrays["text"].tobytes()
-            ids = [text[begin:end].decode() for begin, end in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
-        table = cls.of(ids, arrays["xs"], arrays["ys"], index)
-        table._counts, table._messages = arrays["counts"][:3].copy(), int(arrays["counts"][3])
+        ids, xs, ys, counts, messages = state.exactly("ids", "xs", "ys", "counts", "messages")
+        table = cls.of(ids, xs, ys, index)
+        table._counts, table._messages = counts.copy(), messages
         return table
 
     def _best(self, x1: float, x2: float) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.notifications.identifiers import Identifiers, id_array, listed
 from tolerant.notifications.message import Message, Messages, finite_ends
 from tolerant.notifications.notice import Notice
@@ -132,18 +133,18 @@ class RangeSubscriptions:
         """Return the messages that affect any subscription; the others need not be sent (§2.8)."""
         return messages.take(self.any_many(messages))
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the whole state as arrays, for `tolerant.kernels.snapshots.pack`. Ids must be integers."""
+    def state(self) -> State:
+        """Return all subscriptions, for a snapshot. Ids must be integers."""
         ids, x1s, x2s = self.all()
         if ids.dtype == object:
             raise ValueError("ids must all be 64-bit integers for a snapshot; use all() otherwise")
-        return {"ids": ids, "x1s": x1s, "x2s": x2s}
+        return State(ids=ids, x1s=x1s, x2s=x2s)
 
     @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def load(cls, state: State) -> Self:
         """Return the subscriptions whose `state` was taken."""
         subscriptions = cls()
-        subscriptions.add_many(arrays["ids"], arrays["x1s"], arrays["x2s"])
+        subscriptions.add_many(*state.exactly("ids", "x1s", "x2s"))
         return subscriptions
 
     def _matching(self, lines: Floats) -> tuple[Integers, NDArray[Any]]:

@@ -80,7 +80,7 @@ def _arriving(
 
 
 @compiled
-def change_many(
+def change_many(  # noqa: PLR0913
     b: PairBlocks,
     begin: int,
     slots: Integers,

@@ -6,13 +6,12 @@ intersects still reaches each subscriber once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tolerant.kernels.compiled import compiled
+from tolerant.kernels.snapshots import State
 from tolerant.notifications.message import Message, Messages, finite_ends
 from tolerant.notifications.notice import Notice
 from tolerant.notifications.range_arguments import Floats, Integers, intervals
@@ -74,16 +73,16 @@ class Zones:
         """Return the zones of many messages: the index of the message and the zone, one entry per pair."""
         return _reached(self._tree, messages.lines)
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the whole state as arrays, for `tolerant.kernels.snapshots.pack`."""
-        return {**self._tree._asdict(), "count": np.array(self.count)}
+    def state(self) -> State:
+        """Return the tree, for a snapshot."""
+        return State(tree=State(self._tree._asdict()), count=self.count)
 
     @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def load(cls, state: State) -> Self:
         """Return the zones whose `state` was taken."""
         zones = cls([], [], 1)
-        zones.count = int(arrays["count"])
-        zones._tree = _Tree(*(arrays[name].copy() for name in _Tree._fields))
+        tree, zones.count = state.exactly("tree", "count")
+        zones._tree = _Tree(*(array.copy() for array in tree.exactly(*_Tree._fields)))
         return zones
 
 

@@ -8,9 +8,9 @@ before counts as that one again. All of it is a function of the log.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.pipeline.intake import DeadRow
 from tolerant.streams import EARLIEST, LATEST, SECOND
 
@@ -21,8 +21,10 @@ _PERIODS = 1000
 
 
 @dataclass
-class Clock:
+class Clock(Restorable):
     """The clock rows of one partition or table; `period`: microseconds between adjustments."""
+
+    FIELDS = Fields("period", "newest", "waiting")
 
     period: int
     newest: int | None = None
@@ -60,15 +62,6 @@ class Clock:
     def _lonely(self, at: int) -> DeadRow:
         days = (at - (self.newest or 0)) // (24 * 3600 * SECOND)
         return _refused(at, f"it is {days:,} days ahead of the clock row before, and the next one did not bear it out")
-
-    def state(self) -> list[Any]:
-        """For `load`."""
-        return [*asdict(self).values()]
-
-    @classmethod
-    def load(cls, values: list[Any]) -> Clock:
-        """What `state` was taken of."""
-        return cls(*values)
 
 
 def _refused(at: int, why: str) -> DeadRow:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,6 +42,10 @@ class Hosted(Protocol):
     def snapshot(self) -> bytes:
         """All of the state as bytes."""
         ...
+
+
+ShardFactory = Callable[[int], Hosted]
+"""Makes the shard of a number."""
 
 
 class Replayed(ABC):

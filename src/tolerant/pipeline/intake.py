@@ -18,7 +18,7 @@ from tolerant.pipeline.sources import Sources
 from tolerant.streams import EARLIEST, LATEST, SOURCE_LENGTH, Limits, Stream, fits_key, is_sum, key_parts, shard_of_sum
 from tolerant.transport.rows import DEAD, NO_TIME, UPDATES, UPDATES_WITH_HISTORY, TimedRange, are_updates, unpack
 
-UPDATE, HELLO, BEAT, ACK, GONE, WISH, CLOCK = range(7)
+UPDATE, HELLO, HEARTBEAT, ACK, GONE, FORM_REQUEST, CLOCK = range(7)
 KINDS = ("update", "hello", "heartbeat", "ack", "gone", "form_request", "clock")
 """The kinds of rows in `updates.<stream>`, in the order of their codes."""
 
@@ -86,13 +86,13 @@ def capped(dead: Sequence[DeadRow], most: int) -> list[DeadRow]:
 @dataclass(frozen=True)
 class Arrived:
     """What one entry holds: usable rows in order, the checkpoint that each clock row among them names, the dead rows,
-    and where the items of acks have been, by row.
+    and the reported histories of the items of acks, by row.
     """
 
     rows: NDArray[np.void]
     checkpoints: dict[int, str]
     dead: list[DeadRow]
-    ways: dict[int, list[TimedRange]] = field(default_factory=dict)
+    histories: dict[int, list[TimedRange]] = field(default_factory=dict)
 
 
 class Intake:
@@ -133,8 +133,8 @@ class Intake:
         rows = self._arrays(kept, checked.words, checked.known)
         clocks = np.flatnonzero(rows["kind"] == CLOCK)
         checkpoints = {int(row): str(kept.column("source")[row].as_py()) for row in clocks}
-        ways = _ways(kept) if kept.schema.equals(UPDATES_WITH_HISTORY) else {}
-        return Arrived(rows, checkpoints, dead, ways)
+        histories = _histories(kept) if kept.schema.equals(UPDATES_WITH_HISTORY) else {}
+        return Arrived(rows, checkpoints, dead, histories)
 
     def tells_of_an_item(self, row: DeadRow, kinds: tuple[str, ...] = ("update", "hello", "ack")) -> bool:
         """Whether a row that could not be used still says that an item exists; `kinds`: rows that do."""
@@ -172,7 +172,7 @@ class Intake:
         rows["value"], rows["slope"] = _filled(batch.column("value"), 0.0), _filled(batch.column("slope"), 0.0)
         _read_reports(batch.column("report"), rows["report"])
         rows["item"] = -1
-        keyed = (kinds != BEAT) & (kinds != CLOCK)
+        keyed = (kinds != HEARTBEAT) & (kinds != CLOCK)
         rows["item"][keyed] = self._indices(batch.column("key"), keyed, words, known)
         own = kinds != CLOCK
         rows["source"][own] = self._sources(batch.column("source"), own)
@@ -213,7 +213,7 @@ class _Checked:
         self._kind = places
         kind = np.array([KINDS.index(word) if word in KINDS else -1 for word in kinds], np.int8)[places]
         self._clock = kind == CLOCK
-        self._keyed = (kind >= 0) & ~self._clock & (kind != BEAT)
+        self._keyed = (kind >= 0) & ~self._clock & (kind != HEARTBEAT)
         self.known = np.append(find([word or "" for word in self.words[:-1]]), -1)
         self._strange = np.append(sources.find([word or "" for word in names[:-1]]), -1) < 0
         suspects = np.unique(self._key[self._keyed & (self.known[self._key] < 0)])
@@ -332,17 +332,17 @@ def _among(places: NDArray[np.int64], of: Mapping[int, str]) -> NDArray[np.bool_
     return np.isin(places, list(of)) if of else np.zeros(len(places), np.bool_)
 
 
-def _ways(batch: pa.RecordBatch) -> dict[int, list[TimedRange]]:
-    """By row, where the item of an ack has been; what makes no sense is left out."""
+def _histories(batch: pa.RecordBatch) -> dict[int, list[TimedRange]]:
+    """The reported history of the item of each ack, by row; what makes no sense is left out."""
     histories = {}
-    for row, (kind, way) in enumerate(
+    for row, (kind, history) in enumerate(
         zip(*(batch.column(name).to_pylist() for name in ("kind", "recent_ranges")), strict=True)
     ):
-        if kind == "ack" and way and all(piece is not None and None not in piece.values() for piece in way):
-            pieces = [TimedRange(**piece) for piece in way]
-            ascends = all(one.since < other.since for one, other in pairwise(pieces))
-            if ascends and all(-np.inf < piece.least <= piece.most < np.inf for piece in pieces):
-                histories[row] = pieces
+        if kind == "ack" and history and all(part is not None and None not in part.values() for part in history):
+            ranges = [TimedRange(**part) for part in history]
+            ascends = all(before.since < after.since for before, after in pairwise(ranges))
+            if ascends and all(-np.inf < part.least <= part.most < np.inf for part in ranges):
+                histories[row] = ranges
     return histories
 
 

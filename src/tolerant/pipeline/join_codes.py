@@ -29,10 +29,10 @@ def codes(values: NDArray[Any]) -> Integers:
     if values.dtype.kind == "O":
         return np.fromiter(map(_hashed, values.tolist()), np.int64, len(values))
     plain = (values >= -_LARGEST) & (values < _LARGEST) & (values == np.floor(values))
-    found = np.empty(len(values), np.int64)
-    found[plain] = values[plain].astype(np.int64)
-    found[~plain] = [_hashed(_exact(value)) for value in values[~plain].tolist()]
-    return found
+    numbers = np.empty(len(values), np.int64)
+    numbers[plain] = values[plain].astype(np.int64)
+    numbers[~plain] = [_hashed(_exact(value)) for value in values[~plain].tolist()]
+    return numbers
 
 
 def owner_of(joined: Integers, shards: int) -> Integers:

@@ -78,9 +78,13 @@ def sift_early(skipped: Quarantined, early: Sequence[Early]) -> tuple[list[Early
     Dropping a statement drops all statements about the same name: a query must not be created without its changes.
     """
     names = {_about(body) for request, body in early if skipped.drops(early_row((request, body)))}
-    dropped = [one for one in early if skipped.drops(early_row(one)) or (_about(one[1]) in names - {None})]
+    dropped = [
+        statement
+        for statement in early
+        if skipped.drops(early_row(statement)) or (_about(statement[1]) in names - {None})
+    ]
     letters = [DeadRow(why(skipped), kind="statement", key=request, payload=_bytes(body)) for request, body in dropped]
-    return [one for one in early if one not in dropped], letters
+    return [statement for statement in early if statement not in dropped], letters
 
 
 def _about(body: str) -> str | None:

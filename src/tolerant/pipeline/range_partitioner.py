@@ -8,18 +8,16 @@ their shard: all rows of a subscription come from one shard, in its order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.pipeline.shard_range import Part
 
 Floats = NDArray[np.float64]
 
 
-class RangePartitioner:
+class RangePartitioner(Restorable):
     """Which new bands are a shard's own; a function of all that have come before, so all shards know alike.
 
     >>> first, second = (RangePartitioner(Part(shard, 2)) for shard in range(2))
@@ -29,20 +27,18 @@ class RangePartitioner:
     [True, False, False, True]
     """
 
-    def __init__(self, part: Part, state: Mapping[str, NDArray[Any]] | None = None) -> None:
+    FIELDS = Fields("_cuts", "_drawn")
+
+    def __init__(self, part: Part) -> None:
         self._part = part
-        self._cuts: Floats = np.zeros(0) if state is None else state["cuts"].copy()
-        self._drawn = 0 if state is None else int(state["drawn"][0])
+        self._cuts: Floats = np.zeros(0)
+        self._drawn = 0
 
-    def place(self, held: Floats, lows: Floats) -> NDArray[np.bool_]:
+    def place(self, existing: Floats, lows: Floats) -> NDArray[np.bool_]:
         """Which of the bands that come, with these low ends, are this shard's; `held`: the low ends that there are."""
-        if len(held) + len(lows) > 2 * self._drawn:
-            self._draw(np.sort(np.concatenate([held, lows])))
+        if len(existing) + len(lows) > 2 * self._drawn:
+            self._draw(np.sort(np.concatenate([existing, lows])))
         return np.asarray(np.searchsorted(self._cuts, lows, side="right") == self._part.shard)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays."""
-        return {"cuts": self._cuts.copy(), "drawn": np.array([self._drawn])}
 
     def _draw(self, lows: Floats) -> None:
         shards = self._part.shards

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.pipeline.join_codes import Integers, codes, owner_of
-from tolerant.sql.spreads import Ranges
+from tolerant.sql.join_spreads import Ranges
 
 Floats = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 class Part:
     """One shard of several, whose rows are those that are joined on its own values: hashed, or in `ranges`.
 
-    >>> from tolerant.sql.statements import Stretch
+    >>> from tolerant.sql.join_spreads import Stretch
     >>> parts = [Part(shard, 4, Ranges("r", 4, Stretch(0.0, 100.0, 5.0))) for shard in range(4)]
     >>> [part.holds("r", np.array([-7.0, 25.0])).tolist() for part in parts]
     [[True, False], [False, True], [False, False], [False, False]]

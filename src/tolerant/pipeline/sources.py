@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.kernels.compiled import compiled
+from tolerant.kernels.snapshots import Coding, Fields, Restorable, State
 from tolerant.kernels.versions import COUNTER_BITS
 
 _NEVER = -(2**62)
-_COLUMNS = ("heard", "read", "epoch", "silent", "skew", "lived")
+_STARTS: Coding = (
+    lambda coming: [[*start, at] for start, at in coming.items()],
+    lambda rows: {(source, epoch): at for source, epoch, at in rows},
+)
 
 
 @compiled
@@ -29,8 +32,10 @@ def _raise(levels: NDArray[np.int64], which: NDArray[np.int64], values: NDArray[
         levels[which[index]] = max(levels[which[index]], values[index])
 
 
-class Sources:
+class Sources(Restorable):
     """Sources by name and index. Times in microseconds."""
+
+    FIELDS = Fields("names", "heard", "read", "epoch", "silent", "skew", "lived", _coming=_STARTS)
 
     def __init__(self, lease: int) -> None:
         self._lease = lease
@@ -104,16 +109,7 @@ class Sources:
         """The sources that were heard, are not known to be silent, and are silent at `at`."""
         return np.flatnonzero(self.heard_of() & (self.heard + self._lease < at))
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """Everything as arrays and plain values; `load` takes it back."""
-        arrays = {f"source.{name}": getattr(self, name) for name in _COLUMNS}
-        return arrays, [self.names, [[*start, at] for start, at in self._coming.items()]]
-
-    def load(self, arrays: dict[str, NDArray[Any]], values: Any) -> None:
-        """Become what `state` said."""
-        names, coming = values
-        self.names = names
-        self._coming = {(source, epoch): at for source, epoch, at in coming}
-        self._index = {name: index for index, name in enumerate(names)}
-        for name in _COLUMNS:
-            setattr(self, name, arrays[f"source.{name}"])
+    def load(self, state: State) -> None:
+        """Restore what `state` returned, bit for bit."""
+        super().load(state)
+        self._index = {name: index for index, name in enumerate(self.names)}

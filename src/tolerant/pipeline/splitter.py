@@ -147,8 +147,8 @@ def _shards(keys: pa.DictionaryArray, stream: Stream) -> NDArray[np.int64]:
 def _said_through(batch: pa.RecordBatch, sources: pa.StringArray, mine: NDArray[np.bool_]) -> pa.RecordBatch:
     """The batch with the `through` of each source's last row also in the last one that is `mine`."""
     names, timeless = sources.to_pylist(), pc.not_equal(batch.column("kind").cast(pa.string()), "clock")
-    spoken = timeless.fill_null(True).to_numpy(zero_copy_only=False)
-    last, own = ({names[row]: row for row in np.flatnonzero(chosen).tolist()} for chosen in (spoken, spoken & mine))
+    marked = timeless.fill_null(True).to_numpy(zero_copy_only=False)
+    last, own = ({names[row]: row for row in np.flatnonzero(chosen).tolist()} for chosen in (marked, marked & mine))
     behind = [(row, last[name]) for name, row in own.items() if last[name] != row]
     place = batch.schema.get_field_index("through")
     through = batch.column(place)

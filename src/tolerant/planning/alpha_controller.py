@@ -4,19 +4,22 @@
 
 from __future__ import annotations
 
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.planning.query_plan import Plan
 
 LARGEST = 20.0
 """The upper limit of alpha."""
 
 
-class AlphaController:
+class AlphaController(Restorable):
     """Adjusts alpha after every `window` plans until a fraction `target` of them needs no repair.
 
     >>> controller = AlphaController(window=1)
     >>> controller.alpha
     0.0
     """
+
+    FIELDS = Fields("target", "alpha", "window", "_seen", "_unrepaired")
 
     def __init__(self, target: float = 0.95, alpha: float = 0.0, window: int = 50) -> None:
         if not 0 < target <= 1:
@@ -40,15 +43,3 @@ class AlphaController:
         elif share > self.target + 0.02:
             self.alpha = self.alpha / 1.25 if self.alpha / 1.25 >= 0.01 else 0.0
         self._seen = self._unrepaired = 0
-
-    def state(self) -> list[float]:
-        """Return plain values, for a snapshot."""
-        return [self.target, self.alpha, self.window, self._seen, self._unrepaired]
-
-    @classmethod
-    def from_state(cls, state: list[float]) -> AlphaController:
-        """Return the controller whose `state` this is."""
-        target, alpha, window, seen, unrepaired = state
-        controller = cls(target, alpha, int(window))
-        controller._seen, controller._unrepaired = int(seen), int(unrepaired)
-        return controller

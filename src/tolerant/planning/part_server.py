@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from tolerant.kernels.snapshots import State
 from tolerant.planning.levels import clamped
 from tolerant.planning.planning_arrays import CODES, GRID, MAX, SUM
 from tolerant.planning.query_plan import Part
@@ -68,20 +68,21 @@ class PartServer:
         self.sent = self.value
         return self.sent
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return plain values, for a snapshot."""
-        return {
-            "part": self.part.record(),
-            "fn": self.fn,
-            "steps": {item: step / (1 + GRID) for item, step in self._steps.items()},
-            "copies": dict(self._copies),
-            "sent": self.sent,
-            "level": self.level,
-        }
+        return State(
+            part=self.part.record(),
+            fn=self.fn,
+            steps={item: step / (1 + GRID) for item, step in self._steps.items()},
+            copies=dict(self._copies),
+            sent=self.sent,
+            level=self.level,
+        )
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> PartServer:
+    def from_state(cls, state: State) -> PartServer:
         """Return the server whose `state` this is."""
-        server = cls(Part.of_record(state["part"]), state["steps"], state["copies"], state["fn"])
-        server.sent, server.level = state["sent"], state["level"]
+        part, steps, copies, fn, sent, level = state.exactly("part", "steps", "copies", "fn", "sent", "level")
+        server = cls(Part.of_record(part), steps, copies, fn)
+        server.sent, server.level = sent, level
         return server

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
+from tolerant.kernels.snapshots import State
 from tolerant.planning.aggregator_network import Network
 from tolerant.planning.levels import extreme_of, wanted_levels
 from tolerant.planning.query_plan import Plan
@@ -121,34 +120,34 @@ class PlanClient:
             low, high = value - within, value + within
         return (-math.inf, value, math.inf) if self.stale else (low, value, high)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return plain values, for a snapshot; the query and the network are kept elsewhere."""
         coming = None
         if self._next is not None:
             coming = [self._next[0].record(), self._next[1], self._next[2]]
-        return {
-            "plan": self.plan.record(),
-            "version": self.version,
-            "values": self._values,
-            "levels": self._levels,
-            "pushes": self._pushes,
-            "next": coming,
-            "silent": sorted(self._silent),
-            "doubted": sorted(self._doubted),
-        }
+        return State(
+            plan=self.plan.record(),
+            version=self.version,
+            values=list(self._values),
+            levels=list(self._levels),
+            pushes=list(self._pushes),
+            next=coming,
+            silent=sorted(self._silent),
+            doubted=sorted(self._doubted),
+        )
 
     @classmethod
-    def from_state(
-        cls, state: Mapping[str, Any], query: Aggregate, network: Network, coming: Network | None = None
-    ) -> PlanClient:
+    def from_state(cls, state: State, query: Aggregate, network: Network, coming: Network | None = None) -> PlanClient:
         """Return the client whose `state` this is; coming: the network of the next plan, where it is another."""
-        client = cls(Plan.of_record(state["plan"], query, network), state["version"])
-        client._values = list(state["values"])
-        client._levels, client._pushes = list(state["levels"]), list(state["pushes"])
-        if state["next"] is not None:
-            record, version, values = state["next"]
+        plan, version, values, levels, pushes, following, silent, doubted = state.exactly(
+            "plan", "version", "values", "levels", "pushes", "next", "silent", "doubted"
+        )
+        client = cls(Plan.of_record(plan, query, network), version)
+        client._values, client._levels, client._pushes = values, levels, pushes
+        if following is not None:
+            record, version, values = following
             client._next = (Plan.of_record(record, query, coming or network), version, list(values))
-        client._silent, client._doubted = set(state["silent"]), set(state["doubted"])
+        client._silent, client._doubted = set(silent), set(doubted)
         return client
 
     def _known(self) -> list[float] | None:

@@ -7,13 +7,12 @@ Only items that one aggregator serves can be in one part, so some aggregator obs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.planning.aggregator_network import Network
 from tolerant.planning.dynamics import Dynamics, cosine_of
 from tolerant.planning.planning_arrays import Floats
@@ -36,9 +35,9 @@ class DynamicsReport:
         """Return the report of values that passed filters: by jumps, which are right for random walks and any filter
         (§2.3).
         """
-        arrays, _ = running.state()
-        squares = np.diag(arrays["products"]) / np.where(arrays["weight"] > 0, arrays["weight"], 1.0)
-        return cls(running.items, np.sqrt(2.0 / math.pi * squares), cosine_of(arrays["products"]), running.ticks)
+        state = running.state()
+        squares = np.diag(state["products"]) / np.where(state["weight"] > 0, state["weight"], 1.0)
+        return cls(running.items, np.sqrt(2.0 / math.pi * squares), cosine_of(state["products"]), running.ticks)
 
 
 class ReportedDynamics:
@@ -100,25 +99,17 @@ class ReportedDynamics:
         ticks = max((report.ticks for report in self._reports.values()), default=0)
         return Dynamics(self.items, moved * ticks, np.clip(cosine, -1.0, 1.0), ticks)
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and plain values for `kernels.snapshots.pack`; the network is kept elsewhere."""
-        arrays: dict[str, NDArray[Any]] = {}
-        for number, report in enumerate(self._reports.values()):
-            arrays[f"moved.{number}"], arrays[f"cosine.{number}"] = report.moved, report.cosine
-        listed = [[name, list(report.items), report.ticks] for name, report in self._reports.items()]
-        return arrays, {"reports": listed}
+    def state(self) -> State:
+        """Return the reports, for a snapshot; the network is kept elsewhere."""
+        reports = self._reports.items()
+        return State({name: State(vars(report), items=list(report.items)) for name, report in reports})
 
-    @classmethod
-    def from_state(
-        cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any], network: Network
-    ) -> ReportedDynamics:
-        """Return the dynamics whose `state` this is, for the same network."""
-        reported = cls(network)
-        for number, (name, items, ticks) in enumerate(values["reports"]):
-            reported._reports[name] = DynamicsReport(
-                tuple(items), arrays[f"moved.{number}"], arrays[f"cosine.{number}"], ticks
-            )
-        return reported
+    def load(self, state: State) -> None:
+        """Restore what `state` returned, for the same network."""
+        self._reports = {}
+        for name, report in state.items():
+            items, moved, cosine, ticks = report.exactly("items", "moved", "cosine", "ticks")
+            self._reports[name] = DynamicsReport(tuple(items), moved, cosine, ticks)
 
     def reporters(self) -> Iterable[str]:
         """Return the aggregators that have reported."""

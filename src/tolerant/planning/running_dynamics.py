@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tolerant.kernels.snapshots import Fields, Restorable, State
 from tolerant.planning.dynamics import Dynamics, cosine_of, differences
 from tolerant.planning.planning_arrays import Floats
 
 
-class RunningDynamics:
+class RunningDynamics(Restorable):
     """Exponentially decayed |Δ| and ΔΔᵀ of the items; a move `halflife` ticks ago counts half.
 
     >>> running = RunningDynamics(["x", "y"], halflife=10)
@@ -20,6 +20,8 @@ class RunningDynamics:
     >>> running.dynamics().sumdiff.round(2).tolist()
     [3.03, 0.0]
     """
+
+    FIELDS = Fields("halflife", "ticks", "_last", "_moved", "_products", "_weight", items=(list, tuple))
 
     def __init__(self, items: Iterable[str], halflife: float = 1000) -> None:
         if not halflife > 0:
@@ -82,24 +84,10 @@ class RunningDynamics:
         )
         self._products = np.delete(np.delete(self._products, place, 0), place, 1)
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and plain values for `kernels.snapshots.pack`."""
-        arrays: dict[str, NDArray[Any]] = {
-            "last": self._last,
-            "moved": self._moved,
-            "products": self._products,
-            "weight": self._weight,
-        }
-        return arrays, {"items": list(self.items), "halflife": self.halflife, "ticks": self.ticks}
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> RunningDynamics:
-        """Return the dynamics whose `state` this is."""
-        running = cls(values["items"], values["halflife"])
-        running.ticks = values["ticks"]
-        running._last, running._moved = arrays["last"].copy(), arrays["moved"].copy()
-        running._products, running._weight = arrays["products"].copy(), arrays["weight"].copy()
-        return running
+    def load(self, state: State) -> None:
+        """Restore what `state` returned."""
+        super().load(state)
+        self._keep = 0.5 ** (1.0 / self.halflife)
 
     def _add_moves(self, moves: Floats) -> None:
         count = len(moves)

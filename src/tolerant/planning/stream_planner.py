@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tolerant.kernels.snapshots import SORTED_SET, Fields, State
 from tolerant.planning.aggregator_network import Network
 from tolerant.planning.alpha_controller import AlphaController
 from tolerant.planning.dynamics import Dynamics
@@ -44,8 +45,12 @@ class DynamicsSource(Protocol):
         """Remove an item."""
         ...
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and plain values, for a snapshot."""
+    def state(self) -> State:
+        """Return what is known, for a snapshot."""
+        ...
+
+    def load(self, state: State) -> None:
+        """Restore what `state` returned."""
         ...
 
 
@@ -79,6 +84,8 @@ class Planner:
     {query: AnnouncedPlan}; a version is higher than every one before it. learned: where the dynamics come from, if not
     from `update`.
     """
+
+    FIELDS = Fields("_version", parts=["dynamics", "alpha"], _down=SORTED_SET, _back=SORTED_SET)
 
     def __init__(
         self,
@@ -209,41 +216,32 @@ class Planner:
         ]
         return self._choose(hit, alive)
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and plain values for `kernels.snapshots.pack`; queries and network are kept elsewhere."""
-        arrays, running = self.dynamics.state()
+    def state(self) -> State:
+        """Return everything, for a snapshot; queries and network are kept elsewhere."""
         plans = {
             name: [announced.version, self._recorded(announced.plan), _refusal(announced)]
             for name, announced in self.announced.items()
         }
-        return arrays, {
-            "running": running,
-            "alpha": self.alpha.state(),
-            "plans": plans,
-            "version": self._version,
-            "down": sorted(self._down),
-            "back": sorted(self._back),
-        }
+        return State(fields=self.FIELDS.state(self), plans=plans)
 
     @classmethod
     def from_state(
         cls,
-        arrays: Mapping[str, NDArray[Any]],
-        values: Mapping[str, Any],
+        state: State,
         network: Network,
         queries: Iterable[Aggregate],
         options: PlannerOptions = DEFAULT,
         *,
         learned: DynamicsSource | None = None,
     ) -> Planner:
-        """Return the planner whose `state` this is, for the same network, queries, options and source of dynamics."""
-        planner = cls(network, (), options)
-        planner.dynamics = learned or RunningDynamics.from_state(arrays, values["running"])
-        planner.alpha = AlphaController.from_state(values["alpha"])
+        """Return the planner whose `state` this is, for the same network, queries, options and source of dynamics
+        (whose state becomes that of the planner's).
+        """
+        fields, plans = state.exactly("fields", "plans")
+        planner = cls(network, (), options, learned=learned)
+        planner.FIELDS.load(planner, fields)
         planner.queries = {query.name: query for query in queries}
-        planner._version = values["version"]
-        planner._down, planner._back = set(values["down"]), set(values["back"])
-        for name, (version, record, why) in values["plans"].items():
+        for name, (version, record, why) in plans.items():
             on = network.without(*record["without"]) if record and record["without"] else network
             old = Plan.of_record(record, planner.queries[name], on) if record else None
             refused = Unsatisfiable(why[0], why[1], tuple(why[2])) if why else None

@@ -40,7 +40,7 @@ def adjust(query: Record, delivered: float, learning_rate: float) -> None:
 
 
 @compiled
-def end_window(
+def end_window(  # noqa: PLR0913
     queries: Records, links: Links, rows: RiskRows, items: Records, window: Window, tick: int, origin: int,
     settings: Settings, means: Floats,
 ) -> None:  # fmt: skip

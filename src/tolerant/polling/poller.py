@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import Schema, State
 from tolerant.polling.arrangement import Arrangement
 from tolerant.polling.carry_over import carry_over
 from tolerant.polling.choice.lanes import set_limits
@@ -19,14 +20,14 @@ from tolerant.polling.feedback import end_window
 from tolerant.polling.model.chain_execution import advance
 from tolerant.polling.model.pull_update import apply_pull, expire_unanswered
 from tolerant.polling.polled_answer import PolledAnswer, values_in_use
-from tolerant.polling.poller_snapshot import load_arrays, saved_arrays
+from tolerant.polling.poller_snapshot import PARTS, load_arrays, saved_arrays
 from tolerant.polling.polling_options import PUSHES, PollingOptions, takes_polling_options
 from tolerant.polling.query_arrays import coefficients
 from tolerant.polling.tick import decide, end_tick, mark_due
 from tolerant.polling.trust import assess
 from tolerant.queries import Aggregate
 
-_VERSION = 3
+_SCHEMA = Schema("poller", 1)
 LONGEST_WAIT = 16
 """The most ticks from a failed pull to the next try: an outage that has ended should be noticed soon."""
 
@@ -360,40 +361,43 @@ class Poller:
 
     # -- state -------------------------------------------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], Any]:
-        """Return everything as arrays and plain values, for `load`."""
-        queries = [[q.name, q.fn, dict(q.weights), q.within, q.fidelity] for q in self.queries]
-        values = [_VERSION, asdict(self.options), queries, self._now, self._origin, self._report, self._listed]
-        return {"hint": self._hint, **saved_arrays(self._arranged)}, values
+    def state(self) -> State:
+        """Return everything, for a snapshot."""
+        return State(
+            saved_arrays(self._arranged),
+            options=asdict(self.options),
+            queries=[[q.name, q.fn, dict(q.weights), q.within, q.fidelity] for q in self.queries],
+            now=self._now,
+            origin=self._origin,
+            report=self._report,
+            listed=self._listed,
+            hint=self._hint.copy(),
+        )
 
-    def load(self, arrays: Mapping[str, NDArray[Any]], values: Any) -> None:
+    def load(self, state: State) -> None:
         """Become the poller whose `state` this is, bit for bit.
 
         Raises:
             ValueError: no poller can have had this state. This one must not be used any more.
         """
-        if values[0] != _VERSION:
-            raise ValueError(f"a poller's state of version {_VERSION} was expected, got {values[0]}")
-        _, options, queries, now, origin, report, listed = values
+        options, queries, now, origin, report, listed, hint, *parts = state.exactly(
+            "options", "queries", "now", "origin", "report", "listed", "hint", *PARTS
+        )
         self._start(PollingOptions(**options), [Aggregate(*query) for query in queries], report)
         self._now, self._origin, self._listed = now, origin, dict(listed)
         tick = -1 if now is None else now
         if type(origin) is not int or type(tick) is not int or not -1 <= tick < 2**62:
             raise ValueError(f"now is {tick!r:.80}, the origin {origin!r:.80}: expected ticks")
-        load_arrays(self._arranged, arrays, tick)
-        self._hint[:] = arrays["hint"]
+        load_arrays(self._arranged, dict(zip(PARTS, parts, strict=True)), tick)
+        self._hint[:] = hint
 
     def save(self) -> bytes:
         """Return the whole poller as bytes."""
-        from tolerant.kernels.snapshots import pack  # loads Arrow, which nothing else here needs
-
-        return pack(*self.state())
+        return _SCHEMA.pack(self.state())
 
     @classmethod
     def restore(cls, saved: bytes) -> Poller:
         """Return the poller that `save` made the bytes from; it decides as that one would have."""
-        from tolerant.kernels.snapshots import unpack
-
         poller = cls()
-        poller.load(*unpack(saved))
+        poller.load(_SCHEMA.unpack(saved))
         return poller

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.polling.arrangement import Arrangement
 from tolerant.polling.poller_arrays import Records
 
 _DERIVED = ("start", "stop", "kind", "query", "server")  # fields that follow from queries and options
 
 
-def saved_arrays(arrangement: Arrangement) -> dict[str, NDArray[Any]]:
-    """Return every array that cannot be made from queries and options, by name."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for prefix, table in _tables(arrangement).items():
-        arrays |= {f"{prefix}.{name}": np.ascontiguousarray(table[name]) for name in table.dtype.names or ()}
-    return arrays | dict(_tuples(arrangement))
+PARTS = ("item", "query", "row", "chain", "window", "together")
+"""Of the state of a poller: its tables, then its bundles of arrays."""
 
 
-def load_arrays(arrangement: Arrangement, arrays: Mapping[str, NDArray[Any]], now: int) -> None:
+def saved_arrays(arrangement: Arrangement) -> State:
+    """Return every array that cannot be made from queries and options, by part."""
+    tables = {
+        part: State({name: np.ascontiguousarray(table[name]) for name in table.dtype.names or ()})
+        for part, table in _tables(arrangement).items()
+    }
+    bundles = {part: State(bundle) for part, bundle in _bundles(arrangement).items()}
+    return State(tables | bundles)
+
+
+def load_arrays(arrangement: Arrangement, parts: Mapping[str, State], now: int) -> None:
     """Write saved arrays into an arrangement of the same queries and options; now: the tick that they are of.
 
     Compiled code uses them as indices without a check, so they are checked here.
@@ -30,14 +37,15 @@ def load_arrays(arrangement: Arrangement, arrays: Mapping[str, NDArray[Any]], no
     Raises:
         ValueError: no poller can have saved these.
     """
-    for prefix, table in _tables(arrangement).items():
-        for name in table.dtype.names or ():
-            array = arrays[f"{prefix}.{name}"]
-            if name in _DERIVED and not np.array_equal(table[name], array):
-                raise ValueError(f"{prefix}.{name} is not what the queries make it")
-            table[name] = array
-    for name, array in _tuples(arrangement):
-        array[...] = arrays[name]
+    for part, table in _tables(arrangement).items():
+        names = table.dtype.names or ()
+        for name, saved in zip(names, parts[part].exactly(*names), strict=True):
+            if name in _DERIVED and not np.array_equal(table[name], saved):
+                raise ValueError(f"{part}.{name} is not what the queries make it")
+            table[name] = saved
+    for part, bundle in _bundles(arrangement).items():
+        for array, saved in zip(bundle.values(), parts[part].exactly(*bundle), strict=True):
+            array[...] = saved
     _check_ranges(arrangement, now)
 
 
@@ -45,14 +53,12 @@ def _tables(arrangement: Arrangement) -> dict[str, Records]:
     return {"item": arrangement.items, "query": arrangement.table, "row": arrangement.rows.table}
 
 
-def _tuples(arrangement: Arrangement) -> Iterator[tuple[str, NDArray[Any]]]:
-    for prefix, bundle in (
-        ("chain", arrangement.chains._asdict()),
-        ("window", arrangement.window._asdict()),
-        ("together", arrangement.correlations._asdict()),  # the name that snapshots have
-    ):
-        for name, array in bundle.items():
-            yield f"{prefix}.{name}", array
+def _bundles(arrangement: Arrangement) -> dict[str, dict[str, NDArray[Any]]]:
+    return {
+        "chain": arrangement.chains._asdict(),
+        "window": arrangement.window._asdict(),
+        "together": arrangement.correlations._asdict(),
+    }
 
 
 def _check_ranges(arrangement: Arrangement, now: int) -> None:

@@ -96,7 +96,7 @@ class PollingOptions:
     patience: int = PATIENCE
     cautious: bool = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # noqa: C901
         check_states(self.states)
         check_smoothing(self.smoothing)
         if not 0 < self.pull_ratio <= 1:

@@ -38,7 +38,7 @@ def mark_due(rows: RiskRows, items: Records, every: bool, tick: int) -> None:
 
 
 @compiled_no_refcount
-def mark_predicted(
+def mark_predicted(  # noqa: PLR0913
     queries: Records, links: Links, lanes: Lanes, items: Records, chooser: int, ratio: float, workspace: Workspace,
     hint: Integers, tick: int,
 ) -> None:  # fmt: skip
@@ -64,7 +64,7 @@ def mark_predicted(
 
 
 @compiled_no_refcount
-def decide(
+def decide(  # noqa: PLR0913
     queries: Records, links: Links, lanes: Lanes, rows: RiskRows, items: Records, correlation: Floats,
     settings: Settings, servers: Servers, workspace: Workspace, hint: Integers, tick: int,
 ) -> None:  # fmt: skip

@@ -56,7 +56,7 @@ def risk_now(query: Record, links: Links, items: Records, tick: int, doubtful: b
 
 
 @compiled
-def assess(
+def assess(  # noqa: PLR0913
     queries: Records, links: Links, items: Records, tick: int, oldest: int, patience: int, doubtful: bool,
     risks: Floats, states: States,
 ) -> None:  # fmt: skip

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.relations.row_changes import Changes
 
 Integers = NDArray[np.int64]
@@ -65,17 +63,17 @@ class RowNumbers:
         texts[:] = [self._key[number] for number in numbers.tolist()]
         return texts
 
-    def state(self, keys: NDArray[np.object_]) -> dict[str, NDArray[Any]]:
-        """Return everything as arrays, for rows in the order of these keys; `settle` must have been called."""
-        return {"numbers": self.of(keys), "free": np.array(self._free, np.int64)}
+    def state(self, keys: NDArray[np.object_]) -> State:
+        """Return the numbers of rows in the order of these keys, for a snapshot; `settle` must have been called."""
+        return State(numbers=self.of(keys), free=np.array(self._free, np.int64))
 
     @classmethod
-    def load(cls, keys: NDArray[np.object_], arrays: Mapping[str, NDArray[Any]]) -> RowNumbers:
+    def load(cls, keys: NDArray[np.object_], state: State) -> RowNumbers:
         """Restore the numbers from what `state` returned."""
-        restored, numbers = cls(), arrays["numbers"].tolist()
-        restored._free = arrays["free"].tolist()
-        restored._key = [""] * (len(numbers) + len(restored._free))
-        restored._number = dict(zip(keys.tolist(), numbers, strict=True))
+        restored, (numbers, free) = cls(), state.exactly("numbers", "free")
+        restored._free = free.tolist()
+        restored._key = [""] * (len(numbers) + len(free))
+        restored._number = dict(zip(keys.tolist(), numbers.tolist(), strict=True))
         for key, number in restored._number.items():
             restored._key[number] = key
         return restored

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.kernels.versions import COUNTER_BITS, epoch_of
 from tolerant.relations.row_changes import DTYPES, Changes, empty_columns
-from tolerant.relations.texts import packed_texts, unpacked_texts
 from tolerant.streams import Column
 
-_KEY = "key"
 _SMALLEST = 16
 
 
@@ -86,34 +84,27 @@ class Relation:
         self._write(changes, steps, keys)
         return effects
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return everything as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
-        arrays: dict[str, NDArray[Any]] = {}
-        texts = {_KEY: self._keys, **{f"column.{name}": column for name, column in self._columns.items()}}
-        for name, array in texts.items():
-            if array.dtype == object:
-                arrays[name], arrays[f"{name}.lengths"] = packed_texts(array[: self._size])
-            else:
-                arrays[name] = array[: self._size].copy()
-        newest = [[source, sequence] for (source, _), sequence in self._newest.items()]
-        return arrays, {"heard": newest, "unknown": self.unknown, "duplicates": self.duplicates}
+    def state(self) -> State:
+        """Return the rows, and which changes were applied, for a snapshot."""
+        return State(
+            keys=self.keys(),
+            columns=State(self.rows()),
+            newest=[[source, sequence] for (source, _), sequence in self._newest.items()],
+            unknown=self.unknown,
+            duplicates=self.duplicates,
+        )
 
     @classmethod
-    def load(
-        cls, columns: tuple[Column, ...], arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]
-    ) -> Relation:
+    def load(cls, columns: tuple[Column, ...], state: State) -> Relation:
         """Restore the relation from what `state` returned; it behaves as the original."""
-        relation = cls(columns)
-        relation._keys = unpacked_texts(arrays[_KEY], arrays[f"{_KEY}.lengths"])
+        relation, names = cls(columns), [column.name for column in columns]
+        relation._keys, arrays, newest, relation.unknown, relation.duplicates = state.exactly(
+            "keys", "columns", "newest", "unknown", "duplicates"
+        )
+        relation._columns = dict(zip(names, arrays.exactly(*names), strict=True))
         relation._size = len(relation._keys)
         relation._slots = dict(zip(relation._keys.tolist(), range(relation._size), strict=True))
-        for column in columns:
-            name = f"column.{column.name}"
-            is_text = DTYPES[column.type] is object
-            restored = unpacked_texts(arrays[name], arrays[f"{name}.lengths"]) if is_text else arrays[name].copy()
-            relation._columns[column.name] = restored
-        relation._newest = {(source, epoch_of(sequence)): sequence for source, sequence in values["heard"]}
-        relation.unknown, relation.duplicates = values["unknown"], values["duplicates"]
+        relation._newest = {(source, epoch_of(sequence)): sequence for source, sequence in newest}
         return relation
 
     def unapplied(self, changes: Changes) -> NDArray[np.int64]:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tolerant.kernels.integers import IntegerMap
+from tolerant.kernels.snapshots import State
 from tolerant.relations.row_changes import DTYPES
-from tolerant.relations.texts import packed_texts, unpacked_texts
 
 _ID = "id"
 _SMALLEST = 16
@@ -104,26 +104,15 @@ class SubscriptionTable:
         self._size = size
         return there
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return everything as arrays, for `tolerant.kernels.snapshots.pack`."""
-        arrays: dict[str, NDArray[Any]] = {}
-        for name, array in self._arrays.items():
-            if array.dtype == object:
-                arrays[name], arrays[f"{name}.lengths"] = packed_texts(array[: self._size])
-            else:
-                arrays[name] = array[: self._size].copy()
-        return arrays
+    def state(self) -> State:
+        """Return ids and parameters, for a snapshot."""
+        return State(ids=self.ids(), parameters=State(self.columns()))
 
     @classmethod
-    def load(cls, parameters: Mapping[str, str], arrays: Mapping[str, NDArray[Any]]) -> SubscriptionTable:
+    def load(cls, parameters: Mapping[str, str], state: State) -> SubscriptionTable:
         """Restore the table from what `state` returned; it behaves as the original."""
-        restored = cls(parameters)
-        columns = {}
-        for name, type_name in parameters.items():
-            packed = arrays[f"parameter.{name}"]
-            is_text = DTYPES[type_name] is object
-            columns[name] = unpacked_texts(packed, arrays[f"parameter.{name}.lengths"]) if is_text else packed
-        restored.add_many(arrays[_ID], columns)
+        restored, (ids, columns) = cls(parameters), state.exactly("ids", "parameters")
+        restored.add_many(ids, dict(zip(parameters, columns.exactly(*parameters), strict=True)))
         return restored
 
     def _make_room(self, name: str) -> None:

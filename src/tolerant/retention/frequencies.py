@@ -7,14 +7,13 @@ learned too (how much of what occurred was better explained by "something else")
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tolerant.kernels.compiled import compiled, compiled_no_refcount
 from tolerant.kernels.random import mixed
+from tolerant.kernels.snapshots import Fields, Restorable, State
 from tolerant.retention.value_arrays import Floats, Integers, i64
 
 _SMALLEST = 64
@@ -22,7 +21,7 @@ _LARGEST_UNIT = 1e100
 _FORGOTTEN = 1e-9
 
 
-class DecayedFrequencies:
+class DecayedFrequencies(Restorable):
     """Weights of values for each of `memories` (rows; infinite: nothing is forgotten).
 
     `limit`: about how many values are kept, the heaviest; up to half as many more may be kept for a while.
@@ -33,6 +32,8 @@ class DecayedFrequencies:
     >>> counts.weights(np.array([7, 9]), 0).tolist()
     [2.0, 0.0]
     """
+
+    FIELDS = Fields("memories", "limit", "_keys", "_table", "_units", "_reserved")
 
     def __init__(self, memories: Sequence[float], limit: int | None = None) -> None:
         self.memories = np.array(memories, np.float64)
@@ -94,19 +95,10 @@ class DecayedFrequencies:
         self._units[:n] = 1.0
         self._rehash(len(self._keys))
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the whole state as arrays."""
-        limit = np.array([] if self.limit is None else [self.limit], np.int64)
-        arrays = {"keys": self._keys, "table": self._table, "units": self._units, "memories": self.memories}
-        return {**arrays, "limit": limit, "reserved": np.array([self._reserved])}
-
-    @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> DecayedFrequencies:
-        """Restore `state`."""
-        made = cls(arrays["memories"].tolist(), *arrays["limit"].tolist())
-        made._reserved = int(arrays["reserved"][0])
-        made._keys, made._table, made._units = (arrays[name].copy() for name in ("keys", "table", "units"))
-        return made
+    def load(self, state: State) -> None:
+        """Restore what `state` returned."""
+        super().load(state)
+        self._growth = np.exp(1.0 / self.memories)
 
     def _make_room(self, more: int) -> None:
         if more <= self._reserved:
@@ -170,7 +162,7 @@ def _weights(keys: Integers, table: Floats, values: Integers, which: int) -> Flo
 
 
 @compiled_no_refcount
-def _observe(
+def _observe(  # noqa: PLR0913
     keys: Integers, table: Floats, units: Floats, growth: Floats, values: Integers, asked: Integers, touched: Floats,
     fresh: Floats, likelihood: Floats,
 ) -> None:  # fmt: skip
@@ -192,8 +184,8 @@ def _observe(
         if is_new:
             keys[place] = values[t]
             units[3 * n] += 1.0
-        found = _home(keys, table, asked[t]) if fresh.size else place
+        home = _home(keys, table, asked[t]) if fresh.size else place
         for j in range(n):
             touched[t, j] = table[place, j]
-            if fresh.size and keys[found] == asked[t]:
-                fresh[t, j] = table[found, j]
+            if fresh.size and keys[home] == asked[t]:
+                fresh[t, j] = table[home, j]

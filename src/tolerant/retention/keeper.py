@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.retention.possible_results import Possible, ShareEstimate
-from tolerant.retention.store import Store, named
+from tolerant.retention.store import Store
 from tolerant.retention.value_arrays import Integers, whole_numbers
 
 _PARTS = 100  # a tick has at most this share of the rows kept
@@ -44,7 +43,7 @@ class Keeper:
         """
         wanted = whole_numbers("values", values)
         rows = self.came + np.arange(len(wanted))
-        held, new = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        known, new = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for k in (0, 1):
             self._possible.observe(k, wanted[streams == k])
         for tick in _ticks(at, streams, max(1, self._store.memory // _PARTS)):
@@ -52,11 +51,11 @@ class Keeper:
                 if len(part):
                     pairs = self._store.offer(k, rows[part], wanted[part])
                     if len(pairs[0]):
-                        held.append(pairs[0])
+                        known.append(pairs[0])
                         new.append(pairs[1])
             self._store.tick()
         self.came += len(wanted)
-        return np.concatenate(held), np.concatenate(new)
+        return np.concatenate(known), np.concatenate(new)
 
     def held(self) -> Integers:
         """Return the numbers of the rows that are kept, in order."""
@@ -68,19 +67,18 @@ class Keeper:
         """
         return ShareEstimate(1.0, 0.0) if len(self) == self.came else self._possible.share(results)
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the whole state as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
-        arrays, values = self._store.state()
-        prefixed = {f"store.{name}": array for name, array in arrays.items()}
-        return {**prefixed, **self._possible.state()}, {"store": values, "came": self.came}
+    def state(self) -> State:
+        """Return the whole state, for a snapshot."""
+        return State(store=self._store.state(), possible=self._possible.state(), came=self.came)
 
     @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any], seed: int = 0) -> Keeper:
+    def load(cls, state: State, seed: int = 0) -> Keeper:
         """Restore `state`; the result continues exactly like the original."""
-        made = cls(values["store"]["memory"], seed)
-        made._store = Store.load(named(arrays, "store."), values["store"], seed=seed, same_tick=True)
-        made._possible = Possible.load(arrays)
-        made.came = values["came"]
+        store, possible, came = state.exactly("store", "possible", "came")
+        made = cls(0, seed)
+        made._store = Store.load(store, seed=seed, same_tick=True)
+        made._possible.load(possible)
+        made.came = came
         return made
 
 

@@ -6,12 +6,11 @@ seen; the one with the best recent predictions is chosen. The choice changes onl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import Fields, Restorable, State
 from tolerant.retention.fit import fit_reverting, fit_trend, fit_walk, log_chances
 from tolerant.retention.frequencies import DecayedFrequencies
 from tolerant.retention.models import AR1, Stationary, StreamModel, Trend, Walk
@@ -33,11 +32,34 @@ _LEAD = 6.0  # nats
 _FAMILIES = 3
 
 
-class Learner:
+def _together(came: list[tuple[Integers, Integers]]) -> tuple[Integers, Integers]:
+    """Return the ticks and values of all these rows."""
+    none = np.zeros(0, np.int64)
+    ticks, values = zip((none, none), *came, strict=True)
+    return np.concatenate(ticks), np.concatenate(values)
+
+
+class Learner(Restorable):
     """The model of one stream, as learned so far. `choice` < 4: frequencies of that memory; else `model()`.
 
     `limit`: how many values frequencies are kept of.
     """
+
+    FIELDS = Fields(
+        "choice",
+        "_scores",
+        "_history",
+        "_ticks",
+        "_values",
+        "_likelihood",
+        "_reviews",
+        parts=["frequencies"],
+        _models=(lambda models: [*map(described, models)], lambda models: [*map(restored, models)]),
+        _came=(
+            lambda came: State(zip(("ticks", "values"), _together(came), strict=True)),
+            lambda state: [state.exactly("ticks", "values")],
+        ),
+    )
 
     def __init__(self, memory: int, limit: int | None = None) -> None:
         self.frequencies = DecayedFrequencies([max(memory, _SHORTEST) * factor for factor in MEMORIES], limit)
@@ -80,39 +102,9 @@ class Learner:
             self.choice = best
         return (self.choice, self.model) != believed
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the whole state as arrays and plain values."""
-        ticks, values = self._since()
-        arrays = {"scores": self._scores, "ticks": self._ticks, "values": self._values, **self.frequencies.state()}
-        arrays |= {"came.ticks": ticks, "came.values": values, "likelihood": self._likelihood.copy()}
-        models = [described(model) for model in self._models]
-        return arrays, {
-            "choice": self.choice, "reviews": self._reviews, "models": models, "history": self._history
-        }  # fmt: skip
-
-    @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> Learner:
-        """Restore `state`."""
-        learner = cls(1)
-        learner.frequencies = DecayedFrequencies.load(arrays)
-        learner._scores, learner._ticks, learner._values = arrays["scores"], arrays["ticks"], arrays["values"]
-        learner._likelihood = arrays["likelihood"].copy()
-        if len(arrays["came.ticks"]):
-            learner._came.append((arrays["came.ticks"], arrays["came.values"]))
-        learner.choice, learner._reviews = values["choice"], values["reviews"]
-        learner._models = [restored(model) for model in values["models"]]
-        learner._history = values["history"]
-        return learner
-
-    def _since(self) -> tuple[Integers, Integers]:
-        """Return the rows since the last review."""
-        none = np.zeros(0, np.int64)
-        ticks, values = zip((none, none), *self._came, strict=True)
-        return np.concatenate(ticks), np.concatenate(values)
-
     def _settle(self) -> None:
         """Judge the predictions of the rows since the last review."""
-        ticks, values = self._since()
+        ticks, values = _together(self._came)
         if not len(values):
             return
         self._scores *= (1.0 - _FORGETS) ** len(values)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tolerant.kernels.random import key_of
+from tolerant.kernels.snapshots import State
 from tolerant.retention.held_rows import HeldRows
 from tolerant.retention.learner import PERIOD, Learner
 from tolerant.retention.models import AR1, StreamModel
@@ -17,14 +15,12 @@ from tolerant.retention.possible_results import ShareEstimate
 from tolerant.retention.ranked_rows import RankedRows
 from tolerant.retention.ranking import Ranking, at_random, by_key, ranking_of
 from tolerant.retention.scorer_tables import scorer_of
-from tolerant.retention.store import named
 from tolerant.retention.store_replay import look_up
 from tolerant.retention.store_tick import NO_WINDOW
 from tolerant.retention.survival import Survival, for_caching
 from tolerant.retention.value_arrays import Flags, Floats, Integers, whole_number, whole_numbers
 
 _FEWEST = 1024
-_ARRAYS = HeldRows._fields
 
 
 class Lookups:
@@ -92,27 +88,35 @@ class Lookups:
         share = self.hits / self.asked
         return ShareEstimate(share, math.sqrt(share * (1.0 - share) / self.asked))
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the whole state as arrays and plain values, for `tolerant.kernels.snapshots.pack`."""
-        learned, learner = self._learner.state()
-        arrays = {f"learner.{name}": array for name, array in learned.items()}
-        for k, ranked in enumerate((self._ranked, *self._shadows.stores)):
-            arrays.update({f"shelf.{k}.{name}": getattr(ranked.held, name) for name in _ARRAYS})
-        arrays["scores"], arrays["recent"] = self._shadows.scores, self._shadows.recent
-        counts = [self.memory, self._limit, self.asked, self.hits, self._shadows.leader]
-        return arrays, {"learner": learner, "counts": counts}
+    def state(self) -> State:
+        """Return the whole state, for a snapshot."""
+        shelves = (self._ranked, *self._shadows.stores)
+        return State(
+            memory=self.memory,
+            limit=self._limit,
+            asked=self.asked,
+            hits=self.hits,
+            leader=self._shadows.leader,
+            scores=self._shadows.scores,
+            recent=self._shadows.recent,
+            learner=self._learner.state(),
+            shelves=State({str(k): State(ranked.held._asdict()) for k, ranked in enumerate(shelves)}),
+        )
 
     @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> Lookups:
+    def load(cls, state: State) -> Lookups:
         """Restore `state`; the result continues exactly like the original. Only without survival and span."""
-        memory, limit, asked, hits, leader = values["counts"]
+        memory, limit, asked, hits, leader, scores, recent, learner, shelves = state.exactly(
+            "memory", "limit", "asked", "hits", "leader", "scores", "recent", "learner", "shelves"
+        )
         made = cls(memory, limit=limit)
         made.asked, made.hits, made._shadows.leader = asked, hits, leader
-        made._learner = Learner.load(named(arrays, "learner."), values["learner"])
+        made._learner.load(learner)
         made._ranked.rankings = (made._ranking(), at_random())
-        for k, ranked in enumerate((made._ranked, *made._shadows.stores)):
-            ranked.held = HeldRows(*(arrays[f"shelf.{k}.{name}"].copy() for name in _ARRAYS))
-        made._shadows.scores, made._shadows.recent = arrays["scores"].copy(), arrays["recent"].copy()
+        stores = (made._ranked, *made._shadows.stores)
+        for ranked, held in zip(stores, shelves.exactly(*map(str, range(len(stores)))), strict=True):
+            ranked.held = HeldRows(*(array.copy() for array in held.exactly(*HeldRows._fields)))
+        made._shadows.scores, made._shadows.recent = scores.copy(), recent.copy()
         return made
 
     def _ranking(self) -> Ranking:

@@ -162,7 +162,7 @@ class Scripted:
     parts: tuple[tuple[Integers, Floats], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        parts = tuple(distribution(f"ticks[{t}]", one) for t, one in enumerate(self.ticks))
+        parts = tuple(distribution(f"ticks[{t}]", tick) for t, tick in enumerate(self.ticks))
         object.__setattr__(self, "parts", parts)
 
     def chances(self, values: Integers, at: int, last: int | None, steps: int) -> Floats:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tolerant.kernels.compiled import compiled
 from tolerant.kernels.random import absorbed
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.retention.value_arrays import Integers, i64, whole_numbers
 
 _SKETCHES = 7
@@ -25,7 +24,7 @@ class ShareEstimate(NamedTuple):
     error: float
 
 
-class Possible:
+class Possible(Restorable):
     """Counts the pairs of a row of r and a row of s with equal values among all rows seen, without keeping them.
 
     Each stream has sketches of its counts of values: a value adds ±1, pseudo-random but equal in both streams, to one
@@ -39,6 +38,8 @@ class Possible:
     >>> possible.estimate().value
     2.0
     """
+
+    FIELDS = Fields("_counters")
 
     def __init__(self) -> None:
         self._counters = np.zeros((2, _SKETCHES, _WIDTH), np.int64)
@@ -61,17 +62,6 @@ class Possible:
         if possible == 0.0:
             return ShareEstimate(1.0, 0.0)
         return ShareEstimate(results / possible, min(1.0, results / possible * error / possible))
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the whole state as arrays."""
-        return {"counters": self._counters.copy()}
-
-    @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> Possible:
-        """Restore `state`."""
-        made = cls()
-        made._counters = arrays["counters"].copy()
-        return made
 
 
 @compiled

@@ -126,7 +126,7 @@ def _list(held: HeldRows, columns: Integers) -> None:
 
 
 @compiled
-def _put(
+def _put(  # noqa: PLR0913
     held: HeldRows, scorers: tuple[Scorer, Scorer], stream: Integers, value: Integers, arrival: Integers, ids: Integers,
     keys: Floats, tick: int, window: int,
 ) -> None:  # fmt: skip

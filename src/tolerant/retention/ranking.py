@@ -133,13 +133,15 @@ def new_held(
     wide[[FREE, STREAM + FREE, ROW_FREE, OLDEST, NEWEST]] = -1
     wide[SLOTS], wide[ROOM], wide[IDS] = slots, rows, int(ids)
     wide[MASK] = (1 << max(2, math.ceil(math.log2(slots / 0.75)))) - 1
-    wide[TREES] = 2 if any(one.orders[1] for one in rankings) else int(any(one.orders[0] for one in rankings))
+    wide[TREES] = (
+        2 if any(ranking_.orders[1] for ranking_ in rankings) else int(any(ranking_.orders[0] for ranking_ in rankings))
+    )
     wide[TABLE] = slots if ids else 2 * slots
     wide[SPAN] = wide[TABLE] + wide[MASK] + 1 + 2 * slots * wide[TREES]
     wide[LISTS] = 4 if rankings[0].random else 3 if window is not None else 0
-    wide[KEYED] = int(any(one.keyed for one in rankings))
-    wide[NUMBERS] = max(len(one.line or one.growth) for one in rankings)
-    wide[SHRINKS] = int(any(one.orders[0] == BY_WORTH for one in rankings))
+    wide[KEYED] = int(any(ranking_.keyed for ranking_ in rankings))
+    wide[NUMBERS] = max(len(ranking_.line or ranking_.growth) for ranking_ in rankings)
+    wide[SHRINKS] = int(any(ranking_.orders[0] == BY_WORTH for ranking_ in rankings))
     for k, ranking in enumerate(rankings):
         wide[STREAM * k + FIRST_ORDER], wide[STREAM * k + SECOND_ORDER] = ranking.orders
         if ranking.line is not None:
@@ -149,7 +151,7 @@ def new_held(
     body = np.zeros(2 * slots + rows * (1 + int(ids)), np.int64)
     small = np.full(int(2 * wide[SPAN] + rows * (1 + wide[LISTS])), -1, np.int32)
     real = np.concatenate(
-        [np.zeros(2 * slots * int(wide[KEYED])), *(_numbers(one, int(wide[NUMBERS])) for one in rankings)]
+        [np.zeros(2 * slots * int(wide[KEYED])), *(_numbers(ranking_, int(wide[NUMBERS])) for ranking_ in rankings)]
     )
     return HeldRows(small, np.concatenate([wide, body, until]), real)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tolerant.kernels.random import key_of
+from tolerant.kernels.snapshots import Restorable, State
 from tolerant.retention.frequencies import DecayedFrequencies
 from tolerant.retention.held_rows import GROUPS, STREAM, HeldRows
-from tolerant.retention.learner import PERIOD, Learner
+from tolerant.retention.learner import PERIOD
 from tolerant.retention.models import Stationary, StreamModel
 from tolerant.retention.policies import check_models, check_policy, ranking
 from tolerant.retention.ranked_rows import RankedRows, RowList
@@ -139,31 +140,28 @@ class Store:
         """Return the bytes of the held rows with their ids, without payload and learned state."""
         return self._ranked.nbytes
 
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the whole state as arrays and plain values, for `tolerant.kernels.snapshots.pack`; discards as `held`
-        does.
-        """
+    def state(self) -> State:
+        """Return the whole state, for a snapshot; discards as `held` does."""
         self._decide_now()
-        listed = self._ranked.listed()
-        arrays: dict[str, NDArray[Any]] = dict(zip(("stream", "value", "arrival", "id"), listed, strict=True))
-        if self._policy == "rand":  # which row a random number selects depends on the layout
-            arrays.update(zip(("small", "wide", "real"), self._ranked.held, strict=True))
-        arrays.update(totals=self._totals, lasts=self._lasts, scales=self._scales)
-        values: dict[str, Any] = {"memory": self.memory, "now": self.now}
-        for k in (0, 1):
-            arrays[f"offered.{k}"] = np.concatenate([np.zeros(0, np.int64), *self._offered[k]])
-            if self._counts is not None:
-                arrays.update({f"counts.{k}.{name}": array for name, array in self._counts[k].state().items()})
-            if self._beliefs is not None:
-                learned, values[f"learner.{k}"] = self._beliefs.learners[k].state()
-                arrays.update({f"learner.{k}.{name}": array for name, array in learned.items()})
-        return arrays, values
+        learners = () if self._beliefs is None else self._beliefs.learners
+        return State(
+            memory=self.memory,
+            now=self.now,
+            rows=State(self._ranked.listed()._asdict()),
+            # Which row a random number selects depends on the layout.
+            layout=State(self._ranked.held._asdict()) if self._policy == "rand" else None,
+            totals=self._totals,
+            lasts=self._lasts,
+            scales=self._scales,
+            offered=_numbered(np.concatenate([np.zeros(0, np.int64), *parts]) for parts in self._offered),
+            counts=_numbered(counts.state() for counts in self._counts or ()),
+            learners=_numbered(learner.state() for learner in learners),
+        )
 
     @classmethod
     def load(
         cls,
-        arrays: Mapping[str, NDArray[Any]],
-        values: Mapping[str, Any],
+        state: State,
         policy: str = "heeb",
         models: tuple[StreamModel, StreamModel] | None = None,
         window: int | None = None,
@@ -173,24 +171,24 @@ class Store:
         same_tick: bool = False,
     ) -> Store:
         """Restore `state` with the same constructor arguments; the store continues exactly like the original."""
-        store = cls(values["memory"], policy, models, window, survival, seed, same_tick=same_tick)
-        store.now = values["now"]
-        store._totals, store._lasts, store._scales = (arrays[name].copy() for name in ("totals", "lasts", "scales"))
-        for k in (0, 1):
-            if len(arrays[f"offered.{k}"]):
-                store._offered[k].append(arrays[f"offered.{k}"])
-        if store._counts is not None:
-            store._counts = tuple(DecayedFrequencies.load(named(arrays, f"counts.{k}.")) for k in (0, 1))
-        if store._beliefs is not None:
-            learners = [Learner.load(named(arrays, f"learner.{k}."), values[f"learner.{k}"]) for k in (0, 1)]
-            store._beliefs.learners = (learners[0], learners[1])
-        if policy == "rand":
-            store._ranked.held = HeldRows(*(arrays[name].copy() for name in ("small", "wide", "real")))
+        memory, now, listed, layout, totals, lasts, scales, offered, counts, learners = state.exactly(
+            "memory", "now", "rows", "layout", "totals", "lasts", "scales", "offered", "counts", "learners"
+        )
+        store = cls(memory, policy, models, window, survival, seed, same_tick=same_tick)
+        store.now = now
+        store._totals, store._lasts, store._scales = totals.copy(), lasts.copy(), scales.copy()
+        for parts, ids in zip(store._offered, offered.exactly("0", "1"), strict=True):
+            if len(ids):
+                parts.append(ids)
+        _load_each(store._counts or (), counts)
+        _load_each(() if store._beliefs is None else store._beliefs.learners, learners)
+        if layout is not None:
+            store._ranked.held = HeldRows(*(array.copy() for array in layout.exactly(*HeldRows._fields)))
             return store
-        rows = len(arrays["value"])
-        slots = max((int((arrays["stream"] == k).sum()) for k in (0, 1)), default=0)
-        store._ranked = RankedRows(store._rankings(), max(slots, 16), max(rows, 16), store.window, ids=True)
-        store._ranked.put(RowList(*(arrays[name] for name in RowList._fields)), store._keys, store.now)
+        rows = RowList(*listed.exactly(*RowList._fields))
+        slots = max((int((rows.stream == k).sum()) for k in (0, 1)), default=0)
+        store._ranked = RankedRows(store._rankings(), max(slots, 16), max(len(rows.value), 16), store.window, ids=True)
+        store._ranked.put(rows, store._keys, store.now)
         return store
 
     @property
@@ -203,8 +201,8 @@ class Store:
         if self._beliefs is not None:
             return self._beliefs.rankings()
         if self._models is None:
-            one = ranking(self._policy, None, None, self.window)
-            return one, one
+            shared = ranking(self._policy, None, None, self.window)
+            return shared, shared
         survival = self._survival or for_joining(self._models, self.memory)
         r, s = (ranking(self._policy, self._models[1 - k], survival, self.window) for k in (0, 1))
         return r, s
@@ -268,6 +266,10 @@ def _stream(stream: str | int) -> int:
     return STREAMS[stream]
 
 
-def named(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return copies of the arrays whose names begin so, under the rest of their names."""
-    return {name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)}
+def _numbered(values: Iterable[Any]) -> State:
+    return State({str(k): value for k, value in enumerate(values)})
+
+
+def _load_each(parts: Sequence[Restorable], states: State) -> None:
+    for part, state in zip(parts, states.exactly(*map(str, range(len(parts)))), strict=True):
+        part.load(state)

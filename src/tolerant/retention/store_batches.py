@@ -71,7 +71,7 @@ def advance_both(held: HeldRows, scorers: tuple[Scorer, Scorer], tick: int, wind
 
 
 @compiled_no_refcount
-def decide(
+def decide(  # noqa: PLR0913
     held: HeldRows, scorers: tuple[Scorer, Scorer], touched: Integers, keys_r: Floats, keys_s: Floats, rates: Floats,
     memory: int, random: bool, key: np.uint64, tick: int, lasts: tuple[int, int], window: int,
 ) -> None:  # fmt: skip

@@ -24,7 +24,7 @@ from tolerant.retention.value_arrays import Flags, Floats, Integers, i64
 
 
 @compiled_no_refcount
-def play(
+def play(  # noqa: PLR0913
     start: int, r: Integers, s: Integers, keys_r: Floats, keys_s: Floats, held: HeldRows,
     scorers: tuple[Scorer, Scorer], rates: Floats, memory: int, window: int, warmup: int, random: bool,
     key: np.uint64, tally: Integers,
@@ -54,7 +54,7 @@ def play(
 
 
 @compiled
-def look_up(
+def look_up(  # noqa: PLR0913
     start: int, values: Integers, keys: Floats, held: HeldRows, scorer: Scorer, layers: Integers, memory: int,
     random: bool, key: np.uint64, window: int,
 ) -> Flags:  # fmt: skip

@@ -48,7 +48,7 @@ def count_of(small: Small, wide: Integers, k: int, value: int) -> int:
 
 
 @compiled_no_refcount
-def insert(
+def insert(  # noqa: PLR0913
     small: Small, wide: Integers, real: Floats, k: int, value: int, key: float, arrival: int, identity: int, window: int
 ) -> None:
     """Insert a row."""
@@ -120,7 +120,7 @@ def _is_older(small: Small, wide: Integers, k: int, a: int, b: int) -> bool:
 
 
 @compiled_no_refcount
-def nominee(
+def nominee(  # noqa: PLR0913
     small: Small, wide: Integers, real: Floats, k: int, scorer: Scorer, layer: int, tick: int, last: int, window: int
 ) -> tuple[int, float, float]:
     """Return the group of this stream whose oldest row is discarded next, its score, and the tie-breaker."""
@@ -187,7 +187,7 @@ def _worst(
 
 
 @compiled_no_refcount
-def discard_down(
+def discard_down(  # noqa: PLR0913
     small: Small, wide: Integers, real: Floats, scorers: tuple[Scorer, Scorer], rates: Floats, memory: int,
     random: bool, key: np.uint64, tick: int, lasts: tuple[int, int], window: int,
 ) -> None:  # fmt: skip

@@ -67,7 +67,7 @@ def is_dead(small: Small, wide: Integers, real: Floats, k: int, slot: int, windo
 
 
 @compiled_no_refcount
-def _goes_first(
+def _goes_first(  # noqa: PLR0913
     small: Small, wide: Integers, real: Floats, k: int, order: int, a: int, b: int, tick: int, window: int
 ) -> bool:
     """Return whether the oldest row of group a is discarded before that of group b; ties: the older, then the lesser
@@ -143,7 +143,7 @@ def _stands_until(
 
 
 @compiled_no_refcount
-def _play(
+def _play(  # noqa: PLR0913
     small: Small, wide: Integers, real: Floats, k: int, order: int, tree: int, node: int, tick: int, window: int
 ) -> int:
     """Decide a node again; with scores that shrink, also until when its winner is valid."""
@@ -198,7 +198,7 @@ def settle(small: Small, wide: Integers, real: Floats, k: int, slot: int, tick: 
 
 
 @inlined_no_refcount
-def _climb(
+def _climb(  # noqa: PLR0913
     small: Small, wide: Integers, real: Floats, k: int, order: int, tree: int, node: int, slot: int, window: int
 ) -> None:
     """Decide the nodes above a leaf again. Time does not matter here, and the common case is inlined."""

@@ -5,8 +5,9 @@ query in `tolerant.kinds`. Names are imported when they are asked for: shards do
 starts Spark's workers (`daemon`) must not load anything that starts threads.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tolerant.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from tolerant.pipeline.hosting import Hosted, Output, Replayed
@@ -14,19 +15,6 @@ if TYPE_CHECKING:
     from tolerant.spark.pipeline import Pipeline, PipelineSpec, start
     from tolerant.spark.pipeline_handle import PipelineHandle
     from tolerant.spark.runner import PipelineFailed, Runner
-
-_MODULES = {
-    "Hosted": "tolerant.pipeline.hosting",
-    "JavaNotFound": "tolerant.spark.java",
-    "Output": "tolerant.pipeline.hosting",
-    "Pipeline": "tolerant.spark.pipeline",
-    "PipelineSpec": "tolerant.spark.pipeline",
-    "PipelineHandle": "tolerant.spark.pipeline_handle",
-    "PipelineFailed": "tolerant.spark.runner",
-    "Replayed": "tolerant.pipeline.hosting",
-    "Runner": "tolerant.spark.runner",
-    "start": "tolerant.spark.pipeline",
-}
 
 __all__ = [
     "Hosted",
@@ -41,8 +29,13 @@ __all__ = [
     "start",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "tolerant.pipeline.hosting": ["Hosted", "Output", "Replayed"],
+        "tolerant.spark.java": ["JavaNotFound"],
+        "tolerant.spark.pipeline": ["Pipeline", "PipelineSpec", "start"],
+        "tolerant.spark.pipeline_handle": ["PipelineHandle"],
+        "tolerant.spark.runner": ["PipelineFailed", "Runner"],
+    },
+)

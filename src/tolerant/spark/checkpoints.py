@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 from tolerant.sql import CreateStream, CreateTable, JoinInput, decode, encode
-from tolerant.sql.pipeline_ids import Views
+from tolerant.sql.pipeline_inputs import Views
 from tolerant.streams import Stream
 from tolerant.transport.files import create_private, make_private_folder
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
@@ -17,10 +20,13 @@ from pyspark.sql.streaming import StreamingQuery
 from tolerant.pipeline.entry_by_entry import Careful
 from tolerant.pipeline.hosting import Hosted
 from tolerant.pipeline.splitter import SPLIT_SCHEMA, Splitter
+from tolerant.spark.phases import StartPhase
 from tolerant.spark.processor import OUTPUT, HostProcessor
 from tolerant.spark.sink import LogSink
 from tolerant.spark.source import BYTES, ENTRIES, LogSource
 from tolerant.transport import Fence, Fenced, PipelineLog
+
+_LOGGER = logging.getLogger(__name__)
 
 AVAILABLE_NOW = "available now"
 """The trigger that takes what the log holds at the start, and ends."""
@@ -120,20 +126,42 @@ def start(
     options = {"uri": absolute(log), "topics": json.dumps(sorted(spec.topics)), "checkpoint": checkpoint}
     options |= {"entries": str(spec.entries), "bytes": str(spec.size), "quarantine": spec.name}
     log.register(checkpoint, spec.name, spec.topics)
-    spark.dataSource.register(LogSource)
-    source = spark.readStream.format(LogSource.name()).options(**options).load()
-    sink = LogSink(log, checkpoint, fence)
+    with StartPhase("registering the data source"):
+        _look_for_no_others(spark)
+        spark.dataSource.register(LogSource)
+    with StartPhase("loading the data source"):
+        source = spark.readStream.format(LogSource.name()).options(**options).load()
     run = f"{spec.name}/{uuid.uuid4()}"
     if spec.partitioning is not None:
         spec.partitioning.careful = careful
     with _BUILDING, _settings(spark, spec.shards):
         routed = _routed(source, spec.partitioning)
-        with _workers_of_its_own(spark, run):
+        with StartPhase("checking the query"), _workers_of_its_own(spark, run):
             hosted = _host(routed, HostProcessor(spec.factory, run, careful))
+        sink = LogSink(log, checkpoint, fence)
         writer = hosted.writeStream.queryName(run).outputMode("append").foreachBatch(sink)
         writer = writer.option("checkpointLocation", str(Path(checkpoint_dir).absolute()))
         when = {"availableNow": True} if spec.trigger == AVAILABLE_NOW else {"processingTime": spec.trigger}
         return Pipeline(writer.trigger(**when).start(), sink)
+
+
+def _look_for_no_others(spark: SparkSession) -> None:
+    """Let Spark do without a Python process that looks whether other packages bring data sources: we have our own.
+
+    Where Spark's inside is not as in 4.3, it looks.
+    """
+    jvm = spark._jvm
+    try:
+        manager = _scala_object(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager")
+        if manager.dataSourceBuilders().isEmpty():
+            none = _scala_object(jvm.scala.collection.immutable, "Map").empty()
+            getattr(manager, "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))
+    except (Py4JError, TypeError) as error:
+        _LOGGER.info("Spark looks for data sources of other packages: %s", error)
+
+
+def _scala_object(package: Any, name: str) -> Any:
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 def _routed(source: DataFrame, split: Splitter | None) -> DataFrame:

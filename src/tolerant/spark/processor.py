@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from tolerant.pipeline.entry_by_entry import Careful, rows_at_fault
@@ -23,6 +22,7 @@ from tolerant.transport.log import Entry
 from tolerant.transport.quarantine import WaitingRow
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
 OUTPUT = "outputs BINARY"
@@ -71,6 +71,8 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
         """Apply a batch of a shard's entries; the outputs as rows."""
+        import pandas as pd  # what Spark asks for the names of the state variables does without
+
         (shard,) = key
         entries = _entries(rows)
         stamp, core = self._current(int(shard))

@@ -93,11 +93,11 @@ class Recovery:
     def _judge(self, suspect: Suspect, skipped: Sequence[Quarantined], now: int) -> Decision:
         cause = suspect.reason or "the Python worker died"
         what = f"{cause} at entry {suspect.position} of {suspect.topic}"
-        if any(one.position == suspect.position for one in skipped):
+        if any(entry.position == suspect.position for entry in skipped):
             return Decision("stop", f"{what}, which is in quarantine already")
         if self._tries[suspect.position] < 2:
             return Decision("retry", what, suspect)
-        recent = sum(one.at > now - WINDOW for one in skipped)
+        recent = sum(entry.at > now - WINDOW for entry in skipped)
         if recent >= MOST:
             return Decision("stop", f"{what}; {recent} entries have been put into quarantine within the last hour")
         self._tries.clear()

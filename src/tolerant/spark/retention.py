@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 
-from tolerant.sql import Catalogue, relations
+from tolerant.sql import Catalogue
 from tolerant.streams import StreamOptions
 from tolerant.transport import PipelineLog
 from tolerant.transport.topics import TopicKind
@@ -51,7 +51,7 @@ def retention(topic: str, catalogue: Catalogue) -> int:
     if kind in _OF_STREAM:
         stream = catalogue.streams.get(kind.owner(topic))
     elif kind in _OF_QUERY and (query := catalogue.queries.get(kind.owner(topic))):
-        streams = (catalogue.streams.get(relation) for relation in relations(query.select))
+        streams = (catalogue.streams.get(relation) for relation in query.select.relations)
         stream = next(filter(None, streams), None)
     if stream is not None:
         return stream.options.retention

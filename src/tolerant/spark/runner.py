@@ -38,7 +38,8 @@ from tolerant.sql import (
     Statement,
 )
 from tolerant.sql.catalogue_reader import AppliedStatement, CatalogueReader
-from tolerant.sql.pipeline_ids import PipelineId, Views, join_input
+from tolerant.sql.pipeline_ids import PipelineId
+from tolerant.sql.pipeline_inputs import Views, join_input
 from tolerant.streams import SECOND, Stream
 from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes
 from tolerant.transport.common import check_fence, wall_clock

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -14,7 +16,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from tolerant.spark.class_archive import archive_options, recording_options
 from tolerant.spark.java import java_home
+from tolerant.spark.phases import StartPhase
+from tolerant.spark.worker_python import worker_python
 from tolerant.transport.files import create_private, private_umask
 
 _STATE = {
@@ -75,9 +80,12 @@ _ONE_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 
-_LIGHT_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_LIGHT_JAVA = " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 """Java only hands our bytes on: on one machine, shared with the Python workers that do the work, a compiler and a
-garbage collector that stay out of the way are worth more than the last bit of speed. Halves the first batches."""
+garbage collector that stay out of the way are worth more than the last bit of speed. Halves the first batches.
+
+With that compiler alone Java would set aside 48 MB for what it compiles, and stop to compile when they are full, as
+views filled them in an hour. 240 MB of addresses are what it sets aside for both compilers."""
 
 
 def _on_a_network() -> dict[str, str]:
@@ -115,31 +123,49 @@ def session(
     app: str = "tolerant",
     worker_log: Path | None = None,
     inherited: int | None = None,
+    recorded: Path | None = None,
 ) -> SparkSession:
     """The session of this process, made if there is none. `shards`: the shuffle partitions, hence shards, of pipelines.
 
     `worker_log`: a file for what Python workers write to their standard output and error (PySpark's own report progress
     there); None: the terminal. What makes a batch fail is raised where the pipeline was started, in either case.
-    `inherited`: an open file that the Java process keeps open as long as it lives.
+    `inherited`: an open file that the Java process keeps open as long as it lives. `recorded`: where Java writes the
+    classes that it has loaded, when it ends (`class_archive`).
 
     Raises:
         JavaNotFound: there is no Java for it.
     """
-    os.environ["JAVA_HOME"] = str(java_home())
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    home = java_home()
+    os.environ["JAVA_HOME"] = str(home)
+    python = str(worker_python()) if master.startswith("local") else sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
     configured = settings(master, shards)
+    if master.startswith("local"):  # others have another classpath, which the archive does not fit
+        classes = archive_options(home) if recorded is None else recording_options(home, recorded)
+        configured["spark.driver.extraJavaOptions"] += f" {classes}"
     builder = SparkSession.builder.master(master).appName(app)
     for name, value in configured.items():
         builder = builder.config(name, value)
     with private_umask():  # Java's too, which it starts with
-        _start_java({"spark.master": master, "spark.app.name": app, **configured}, inherited)
-        spark = builder.getOrCreate()
+        with StartPhase("starting Java"):
+            _start_java({"spark.master": master, "spark.app.name": app, **configured}, inherited)
+        with StartPhase("making the session"), _keeping_ctrl_c():
+            spark = builder.getOrCreate()
     if worker_log is not None:
         with contextlib.suppress(FileExistsError):
             create_private(worker_log)
         java = spark.sparkContext._jvm.java
         java.lang.System.setErr(java.io.PrintStream(java.io.FileOutputStream(str(worker_log)), True))
     return spark
+
+
+@contextlib.contextmanager
+def _keeping_ctrl_c() -> Iterator[None]:
+    """Leave Ctrl-C with whoever has it: Spark takes it, and raises in the middle of a call to Java."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def _start_java(settings: Mapping[str, str], inherited: int | None) -> None:
@@ -153,3 +179,18 @@ def _start_java(settings: Mapping[str, str], inherited: int | None) -> None:
         conf = SparkConf().setAll(settings.items())
         gateway = launch_gateway(conf, {"start_new_session": True, "pass_fds": keep})
         SparkContext._ensure_initialized(gateway=gateway)
+
+
+def end_java(patience: float = 60.0) -> None:
+    """Stop the session and the Java process of this one, if there are any, and wait until it has ended.
+
+    Raises:
+        subprocess.TimeoutExpired: it does not end.
+    """
+    active, gateway = SparkSession.getActiveSession(), SparkContext._gateway
+    if active is not None:
+        active.stop()
+    if gateway is not None:
+        SparkContext._gateway = SparkContext._jvm = None
+        gateway.proc.stdin.close()  # at which Java ends
+        gateway.proc.wait(patience)

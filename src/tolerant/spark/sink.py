@@ -11,6 +11,7 @@ import threading
 from pyspark.sql import DataFrame
 
 from tolerant.pipeline.hosting import unpack_outputs
+from tolerant.spark.phases import StartPhase
 from tolerant.transport import Fence, PipelineLog
 
 
@@ -31,6 +32,8 @@ class LogSink:
         self._fence = fence
         self._closed = False
         self._busy = threading.Lock()
+        self._planning = StartPhase("planning the first batch")
+        self._running: StartPhase | None = None
         self.failure: Exception | None = None
         self.batch = -1
         """The batch under way, or the last one."""
@@ -40,6 +43,8 @@ class LogSink:
     def __call__(self, outputs: DataFrame, batch: int) -> None:
         """Append a batch's outputs: one row of them for each shard."""
         with self._busy:
+            self._planning.end()
+            self._running = self._running or StartPhase("running the first batch")
             self.batch = batch
             if self._closed:
                 raise BatchFailed("the pipeline is being stopped")
@@ -49,6 +54,7 @@ class LogSink:
                 entries = [entry for shard in packed for entry in unpack_outputs(shard)]
                 self._log.append_once(self._checkpoint, batch, entries, self._fence)
                 self.done += 1
+                self._running.end()
             except Exception as error:
                 self.failure = error
                 raise BatchFailed(f"batch {batch} failed: {type(error).__name__}") from None

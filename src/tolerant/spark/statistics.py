@@ -98,10 +98,10 @@ def _each(spark: SparkSession, inputs: list[Any], work: Callable[[list[Any]], li
     def batches(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in rows:
             made = work([pickle.loads(body) for body in batch.column("body").to_pylist()])
-            bodies = pa.array([pickle.dumps(one) for one in made], pa.binary())
+            bodies = pa.array([pickle.dumps(value) for value in made], pa.binary())
             yield pa.RecordBatch.from_arrays([batch.column("number"), bodies], ["number", "body"])
 
-    rows = [(number, bytearray(pickle.dumps(one))) for number, one in enumerate(inputs)]
+    rows = [(number, bytearray(pickle.dumps(value))) for number, value in enumerate(inputs)]
     frame = spark.createDataFrame(rows, "number int, body binary")
     parts = min(len(rows), 4 * spark.sparkContext.defaultParallelism)
     done = frame.repartitionByRange(parts, "number").mapInArrow(batches, "number int, body binary").collect()

@@ -7,14 +7,17 @@ first two need sqlglot, and load it when they are called.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tolerant.sql.catalogue import Catalogue, Outcome
 from tolerant.sql.errors import NotAvailable, StatementError
-from tolerant.sql.kinds import KINDS, Kind, kind_of
-from tolerant.sql.pipeline_ids import AppendOnlyJoinInput, JoinInput, PipelineId
+from tolerant.sql.pipeline_ids import PipelineId
+from tolerant.sql.pipeline_inputs import AppendOnlyJoinInput, JoinInput
 from tolerant.sql.predicates import And, Between, Compare, In, Like, Not, Or, Parameter, Predicate, matches
+from tolerant.sql.query_kind import QueryKind, kind_of
 from tolerant.sql.render import render
+from tolerant.sql.select import Select
 from tolerant.sql.statements import (
     AggregateSelect,
     AlterQuery,
@@ -25,16 +28,15 @@ from tolerant.sql.statements import (
     Drop,
     InsertRows,
     LocalStatement,
-    Select,
     SelectRows,
     Show,
     Statement,
     Subscribe,
+    Tables,
     Unsubscribe,
     Weight,
-    relations,
 )
-from tolerant.sql.templates import Tables, bound_parameters, column_ranges, parameter_types
+from tolerant.sql.templates import bound_parameters, column_ranges, parameter_types
 from tolerant.sql.wire import decode, encode
 
 if TYPE_CHECKING:
@@ -72,27 +74,17 @@ def parse_many(text: str, catalogue: Catalogue | None = None) -> list[Statement]
     return parse_many(text, catalogue)
 
 
-def with_weights(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str = ".") -> CreateQuery:
-    """The query with the weights that its table's file holds; as it is if it has none. Paths start at `base_dir`.
+def with_files(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str = ".") -> CreateQuery:
+    """The query with what its files hold: the weights of its table, or a digest of the file in which it looks rows up;
+    as it is if it needs none. Paths start at `base_dir`.
 
     Raises:
-        StatementError: the file cannot be used; names the file, the row and the column.
+        StatementError: a file cannot be used; names the file, the row and the column.
     """
-    from tolerant.sql.weights import with_weights
+    from pathlib import Path
 
-    return with_weights(query, catalogue, base_dir)
-
-
-def with_lookup(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str = ".") -> CreateQuery:
-    """The query with a digest of the file that it looks rows up in; as it is if it looks up none. Paths start at
-    `base_dir`.
-
-    Raises:
-        StatementError: the file cannot be read.
-    """
-    from tolerant.sql.lookups import with_lookup
-
-    return with_lookup(query, catalogue, base_dir)
+    select = query.select.with_files(catalogue, Path(base_dir))
+    return query if select is query.select else replace(query, select=select)
 
 
 def with_network(statement: CreateStream, base_dir: Path | str = ".") -> CreateStream:
@@ -133,7 +125,6 @@ def subscription_row(statement: Subscribe | Unsubscribe, query: CreateQuery, tab
 
 
 __all__ = [
-    "KINDS",
     "AggregateSelect",
     "AlterQuery",
     "And",
@@ -149,7 +140,6 @@ __all__ = [
     "In",
     "InsertRows",
     "JoinInput",
-    "Kind",
     "Like",
     "LocalStatement",
     "Not",
@@ -159,6 +149,7 @@ __all__ = [
     "Parameter",
     "PipelineId",
     "Predicate",
+    "QueryKind",
     "Select",
     "SelectRows",
     "Show",
@@ -177,10 +168,8 @@ __all__ = [
     "parse",
     "parse_many",
     "read_subscriptions",
-    "relations",
     "render",
     "subscription_row",
-    "with_lookup",
+    "with_files",
     "with_network",
-    "with_weights",
 ]

@@ -260,10 +260,10 @@ def _wrong(node: exp.Expr, what: str, given: exp.Expr | None) -> StatementError:
 
 def _place(node: exp.Expr | None) -> tuple[int, int] | None:
     """Where an expression stands, or else what it is part of: types and the like do not know."""
-    found = None
-    while node is not None and found is None:
-        found, node = place(node), node.parent
-    return found
+    span = None
+    while node is not None and span is None:
+        span, node = place(node), node.parent
+    return span
 
 
 def _refused(node: exp.Expr, part: str = "") -> StatementError:

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import NotAvailable, SecretShown, StatementError
-from tolerant.sql.kinds import KINDS, kind_of
-from tolerant.sql.kinds.bounded import check_within, over_table
-from tolerant.sql.kinds.retention import looked_up
 from tolerant.sql.limits import LONGEST_MESSAGE, MOST_QUERIES, MOST_RELATIONS
 from tolerant.sql.names import is_topic_name
 from tolerant.sql.predicates import check_predicate
+from tolerant.sql.query_kind import kind_of, kinds
 from tolerant.sql.refusals import conflict, how_to_change, in_use, unknown
-from tolerant.sql.render import number, render
+from tolerant.sql.render import render
+from tolerant.sql.select import Select
+from tolerant.sql.sql_text import number
 from tolerant.sql.statements import (
     AggregateSelect,
     AlterQuery,
@@ -30,17 +30,14 @@ from tolerant.sql.statements import (
     CreateTable,
     Creation,
     Drop,
-    KeepJoinSelect,
     LocalStatement,
-    Select,
     Show,
     Statement,
     Subscribe,
     Unsubscribe,
-    conditions_of,
-    relations,
 )
 from tolerant.sql.templates import bound_parameters
+from tolerant.sql.tolerances import check_within, over_table
 from tolerant.streams import Limits, Stream
 
 UNCHANGED = "unchanged"
@@ -85,10 +82,8 @@ class Catalogue:
             return Outcome(True, _left_alone(statement, existing))
         try:
             self.check(statement)
-            if isinstance(statement, CreateQuery) and _lacks_weights(statement):
-                raise StatementError("the weights are missing: the sender fills them in with with_weights")
-            if isinstance(statement, CreateQuery) and self._lacks_lookup(statement):
-                raise StatementError("the digest of the file is missing: the sender fills it in with with_lookup")
+            if isinstance(statement, CreateQuery) and (missing := statement.select.missing_file(self.tables)):
+                raise StatementError(missing)
             if isinstance(statement, CreateStream) and _lacks_network(statement.stream):
                 raise StatementError("the network is missing: the sender fills it in with with_network")
         except StatementError as error:
@@ -138,12 +133,15 @@ class Catalogue:
                 return f"query {statement.name} created"
             case AlterQuery(name, within):
                 old = self.queries[name]
-                if isinstance(old.select, AggregateSelect):
-                    self.queries[name] = replace(old, select=replace(old.select, within=within))
+                self.queries[name] = replace(old, select=old.select.with_tolerance(within))
                 return f"query {name} altered: WITHIN {number(within)}"
             case Drop(what, name):
-                held: dict[str, dict[str, Any]] = {"query": self.queries, "stream": self.streams, "table": self.tables}
-                del held[what][name]
+                definitions: dict[str, dict[str, Any]] = {
+                    "query": self.queries,
+                    "stream": self.streams,
+                    "table": self.tables,
+                }
+                del definitions[what][name]
                 return f"{what} {name} dropped"
             case Subscribe() | Unsubscribe():
                 done = "subscribed to" if isinstance(statement, Subscribe) else "unsubscribed from"
@@ -176,12 +174,14 @@ class Catalogue:
 
     def show(self, show: Show) -> list[str]:
         """The statements that would create what there is of a kind, one each, by name."""
-        held: dict[str, list[Statement]] = {
+        definitions: dict[str, list[Statement]] = {
             "streams": [CreateStream(stream) for stream in self.streams.values()],
             "tables": list(self.tables.values()),
             "queries": list(self.queries.values()),
         }
-        return [render(statement) for statement in sorted(held[show.what], key=lambda statement: statement.about)]
+        return [
+            render(statement) for statement in sorted(definitions[show.what], key=lambda statement: statement.about)
+        ]
 
     def stream_of(self, select: AggregateSelect) -> Stream:
         """The stream that an aggregate is over."""
@@ -217,11 +217,20 @@ class Catalogue:
 
     def tables_of(self, query: CreateQuery) -> tuple[CreateTable, ...]:
         """The tables that a query is over, in the order in which it names them."""
-        return tuple(map(self.table, relations(query.select)))
+        return tuple(map(self.table, query.select.relations))
 
     def queries_over(self, relation: str) -> list[CreateQuery]:
         """The queries that read a stream or table, in the order they were created."""
-        return [query for query in self.queries.values() if relation in relations(query.select)]
+        return [query for query in self.queries.values() if relation in query.select.relations]
+
+    def aggregates(self, stream: str) -> dict[str, AggregateSelect]:
+        """The aggregates over a stream, by the names of their queries, in the order they were created."""
+        selects = {name: query.select.aggregate for name, query in self.queries.items()}
+        return {name: select for name, select in selects.items() if select is not None and select.stream == stream}
+
+    def withholding(self, stream: str) -> frozenset[str]:
+        """The queries over a stream whose answers are withheld while they are not settled."""
+        return frozenset(name for name, select in self.aggregates(stream).items() if select.withholds)
 
     def _holds(self, statement: Statement) -> bool:
         match statement:
@@ -232,8 +241,7 @@ class Catalogue:
             case CreateQuery():
                 return self.queries.get(statement.name) == statement
             case AlterQuery(name, within):
-                select = self.queries[name].select
-                return isinstance(select, AggregateSelect) and select.within == within
+                return self.queries[name].select.tolerance == within
             case _:
                 return False
 
@@ -243,26 +251,25 @@ class Catalogue:
             from tolerant.sql.networks import check_network  # it needs NumPy, which most statements do not
 
             check_network(stream)
-        held = self.streams.get(stream.name)
-        if held == stream or (held is not None and _lacks_network(stream) and replace(held, network=None) == stream):
+        existing = self.streams.get(stream.name)
+        if existing == stream or (
+            existing is not None and _lacks_network(stream) and replace(existing, network=None) == stream
+        ):
             return
-        if held is not None and replace(held, network=None) == replace(stream, network=None):
-            raise conflict("stream", stream.name, f"{render(CreateStream(held))}, with another network")
-        if held is not None:
-            raise conflict("stream", stream.name, render(CreateStream(held)))
+        if existing is not None and replace(existing, network=None) == replace(stream, network=None):
+            raise conflict("stream", stream.name, f"{render(CreateStream(existing))}, with another network")
+        if existing is not None:
+            raise conflict("stream", stream.name, render(CreateStream(existing)))
         if stream.name in self.tables:
             raise StatementError(f"{stream.name} is the name of a table", about=("STREAM", stream.name))
         self._check_room()
-        for kind in KINDS:
-            if kind.feeds(stream) and not kind.available:
-                raise kind.not_available("FROM")
         if stream.uri is not None and stream.uri.startswith("kafka://"):
             raise NotAvailable(
                 "streams that are read from kafka are not available yet",
                 hint="without FROM a stream is fed by edge sources, through the log",
                 about=("FROM",),
             )
-        if stream.uri is not None and not any(kind.feeds(stream) for kind in KINDS):
+        if stream.uri is not None and not any(kind.hosts(stream) for kind in kinds()):
             raise _unreadable_address(
                 "a stream",
                 stream.uri,
@@ -287,25 +294,20 @@ class Catalogue:
             raise StatementError(f"there are {MOST_RELATIONS:,} streams and tables, and there can be no more")
 
     def _check_query(self, query: CreateQuery) -> None:
-        held = self.queries.get(query.name)
-        if held is not None:
-            self._check_same(held, query)
+        existing = self.queries.get(query.name)
+        if existing is not None:
+            self._check_same(existing, query)
             return
         if len(self.queries) >= MOST_QUERIES:
             raise StatementError(f"there are {MOST_QUERIES:,} queries, and there can be no more", about=("QUERY",))
         _check_conditions(query.select)
-        for relation in relations(query.select):
+        for relation in query.select.relations:
             if relation not in self.streams and relation not in self.tables:
-                what = (
-                    "stream"
-                    if isinstance(query.select, AggregateSelect) and relation == query.select.stream
-                    else "table"
-                )
+                aggregate = query.select.aggregate
+                what = "stream" if aggregate is not None and relation == aggregate.stream else "table"
                 raise unknown(what, relation, [*self.streams, *self.tables], "FROM", relation)
             self._check_query_count(relation)
         kind = kind_of(query.select, self)
-        if not kind.available:
-            raise kind.not_available("QUERY", query.name)
         if query.parameters and not kind.templates:
             raise NotAvailable(
                 f"templates of the kind {kind.name} are not available yet: {query.name} has parameters",
@@ -323,32 +325,27 @@ class Catalogue:
                 hint="DROP QUERY one that nobody needs, or create the stream WITH (max_queries = …)",
             )
 
-    def _check_same(self, held: CreateQuery, query: CreateQuery) -> None:
-        if without_files(held) != without_files(query):
-            raise conflict("query", query.name, render(held), how_to_change(without_files(held), without_files(query)))
-        if not _lacks_weights(query) and not self._lacks_lookup(query) and held != query:
-            what = "weights" if isinstance(query.select, AggregateSelect) else "rows in the file"
-            raise conflict("query", query.name, f"{render(held)}, with other {what}")
-
-    def _lacks_lookup(self, query: CreateQuery) -> bool:
-        select = query.select
-        if not isinstance(select, KeepJoinSelect) or select.file is not None:
-            return False
-        return looked_up(select, self.tables[select.left], self.tables[select.right]) is not None
+    def _check_same(self, existing: CreateQuery, query: CreateQuery) -> None:
+        if without_files(existing) != without_files(query):
+            raise conflict(
+                "query", query.name, render(existing), how_to_change(without_files(existing), without_files(query))
+            )
+        if not query.select.missing_file(self.tables) and existing != query:
+            raise conflict("query", query.name, f"{render(existing)}, with other {query.select.FILE_CONTENT}")
 
     def _check_alter(self, alter: AlterQuery) -> None:
         query = self._known_query(alter.name)
         check_within(alter.within)
-        if not isinstance(query.select, AggregateSelect):
+        if query.select.tolerance is None:
             raise StatementError(f"query {alter.name} has no tolerance to alter", about=("QUERY", alter.name))
 
     def _check_drop(self, drop: Drop) -> None:
         if drop.what == "query":
             self._known_query(drop.name)
             return
-        held = self.streams if drop.what == "stream" else self.tables
-        if drop.name not in held:
-            raise unknown(drop.what, drop.name, held, "DROP", drop.name)
+        relations = self.streams if drop.what == "stream" else self.tables
+        if drop.name not in relations:
+            raise unknown(drop.what, drop.name, relations, "DROP", drop.name)
         users = [query.name for query in self.queries_over(drop.name)]
         if users:
             raise in_use(drop.what, drop.name, users)
@@ -391,15 +388,10 @@ def _unreadable_address(what: str, uri: str, expected: str, hint: str = "") -> S
 def _check_conditions(select: Select) -> None:
     """Refuse conditions that no text could say."""
     try:
-        for predicate in conditions_of(select):
+        for predicate in select.conditions:
             check_predicate(predicate)
     except ValueError as error:
         raise StatementError(str(error), about=("WHERE",)) from None
-
-
-def _lacks_weights(query: CreateQuery) -> bool:
-    select = query.select
-    return isinstance(select, AggregateSelect) and select.weight is not None and select.weight.values is None
 
 
 def _lacks_network(stream: Stream) -> bool:
@@ -415,9 +407,4 @@ def without_files(statement: _Statement) -> _Statement:
         return replace(statement, stream=replace(statement.stream, network=None))
     if not isinstance(statement, CreateQuery):
         return statement
-    select = statement.select
-    if isinstance(select, KeepJoinSelect):
-        return replace(statement, select=replace(select, file=None))
-    if not isinstance(select, AggregateSelect) or select.weight is None:
-        return statement
-    return replace(statement, select=replace(select, weight=replace(select.weight, values=None)))
+    return replace(statement, select=statement.select.without_files())

@@ -9,8 +9,8 @@ from sqlglot import Token
 from tolerant.sql.cursor import Cursor
 from tolerant.sql.durations import read_duration
 from tolerant.sql.errors import StatementError
+from tolerant.sql.select import Trigger
 from tolerant.sql.shape import Clauses, Given
-from tolerant.sql.statements import Trigger
 from tolerant.sql.tokens import depths, source
 from tolerant.sql.triggers import read_trigger
 
@@ -101,21 +101,21 @@ def _take_trigger(cursor: Cursor) -> Trigger:
 
 
 def _clauses(cursor: Cursor) -> Clauses:
-    found: dict[str, object] = {}
+    clauses: dict[str, object] = {}
     spans: dict[str, tuple[int, int]] = {}
     while not cursor.done:
         place = cursor.here()
         name = cursor.word().lower()
         if name.upper() not in (*WORDS, _WHEN):
             raise cursor.fail(_ANY)
-        if name in found:
+        if name in clauses:
             raise StatementError(f"{name.upper()} is said twice", found=name.upper(), span=place)
         cursor.index += 1
-        found[name] = _value(cursor, name)
+        clauses[name] = _value(cursor, name)
         spans[name] = place
-    if "with" in found:
-        found["options"] = found.pop("with")
-    return Clauses(**found, spans=spans)  # type: ignore[arg-type]
+    if "with" in clauses:
+        clauses["options"] = clauses.pop("with")
+    return Clauses(**clauses, spans=spans)  # type: ignore[arg-type]
 
 
 def _value(cursor: Cursor, name: str) -> object:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from tolerant.sql.catalogue import Catalogue, without_files
 from tolerant.sql.render import render
 from tolerant.sql.statements import (
-    AggregateSelect,
     AlterQuery,
     CreateQuery,
     CreateStream,
@@ -72,36 +71,36 @@ def as_created(catalogue: Catalogue, statements: Iterable[Statement]) -> Catalog
     """The catalogue with the tolerances that the CREATE statements of a file give, where nothing else differs."""
     other = catalogue.copy()
     for statement in statements:
-        held = catalogue.queries.get(statement.about) if isinstance(statement, CreateQuery) else None
-        if held is not None:
-            created = _altered(held, _within(statement))
+        existing = catalogue.queries.get(statement.about) if isinstance(statement, CreateQuery) else None
+        if existing is not None:
+            created = _altered(existing, _within(statement))
             if without_files(created) == without_files(statement):
-                other.queries[held.name] = created
+                other.queries[existing.name] = created
     return other
 
 
 def _compared(catalogue: Catalogue, wanted: CreateStream | CreateTable | CreateQuery) -> Difference | None:
-    held = _held(catalogue, wanted)
-    if held is None or without_files(held) == without_files(wanted):
+    existing = _held(catalogue, wanted)
+    if existing is None or without_files(existing) == without_files(wanted):
         return None
-    return Difference(wanted, held, _remedy(catalogue, wanted, held))
+    return Difference(wanted, existing, _remedy(catalogue, wanted, existing))
 
 
 def _held(catalogue: Catalogue, wanted: Statement) -> CreateStream | CreateTable | CreateQuery | None:
     match wanted:
         case CreateStream(stream):
-            found = catalogue.streams.get(stream.name)
-            return None if found is None else CreateStream(found)
+            current = catalogue.streams.get(stream.name)
+            return None if current is None else CreateStream(current)
         case CreateTable(name):
             return catalogue.tables.get(name)
         case _:
             return catalogue.queries.get(wanted.about)
 
 
-def _remedy(catalogue: Catalogue, wanted: Statement, held: Statement) -> tuple[Statement, ...]:
+def _remedy(catalogue: Catalogue, wanted: Statement, existing: Statement) -> tuple[Statement, ...]:
     if isinstance(wanted, CreateQuery):
         within = _within(wanted)
-        if isinstance(held, CreateQuery) and without_files(_altered(held, within)) == without_files(wanted):
+        if isinstance(existing, CreateQuery) and without_files(_altered(existing, within)) == without_files(wanted):
             return (AlterQuery(wanted.name, within),)
         return (Drop("query", wanted.name), wanted)
     over = catalogue.queries_over(wanted.about)
@@ -111,11 +110,8 @@ def _remedy(catalogue: Catalogue, wanted: Statement, held: Statement) -> tuple[S
 
 def _altered(query: CreateStream | CreateTable | CreateQuery, within: float) -> CreateQuery:
     assert isinstance(query, CreateQuery)
-    if not isinstance(query.select, AggregateSelect):
-        return query
-    return replace(query, select=replace(query.select, within=within))
+    return replace(query, select=query.select.with_tolerance(within))
 
 
 def _within(statement: Statement) -> float:
-    select = statement.select if isinstance(statement, CreateQuery) else None
-    return select.within if isinstance(select, AggregateSelect) else 0.0
+    return statement.select.tolerance or 0.0 if isinstance(statement, CreateQuery) else 0.0

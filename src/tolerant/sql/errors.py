@@ -23,7 +23,7 @@ class StatementError(ValueError):
     all of it, with the line and a caret.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         reason: str,
         *,

@@ -83,7 +83,7 @@ def members(select: AggregateSelect, keys: Keys) -> dict[str, dict[int, float]]:
     weights = None
     if select.weight is not None and select.weight.values is not None:
         weights = {tuple(key): value for key, value in select.weight.values}
-    found: dict[str, dict[int, float]] = {}
+    groups: dict[str, dict[int, float]] = {}
     for index in chosen.tolist():
         weight = select.factor
         row = keys.row(index) if select.group_by or weights is not None else {}
@@ -93,8 +93,8 @@ def members(select: AggregateSelect, keys: Keys) -> dict[str, dict[int, float]]:
                 continue
             weight *= own
         group = key_text(tuple(row[column] for column in select.group_by)) if select.group_by else ""
-        found.setdefault(group, {})[index] = weight
-    return found
+        groups.setdefault(group, {})[index] = weight
+    return groups
 
 
 def aggregate(query: str, group: str, select: AggregateSelect, weights: dict[str, float]) -> Aggregate:
@@ -146,5 +146,5 @@ def _compared(values: NDArray[np.generic], op: str, value: object) -> NDArray[np
         ">": np.greater,
         ">=": np.greater_equal,
     }[op]
-    found: NDArray[np.bool_] = compare(values, np.array(value))
-    return found
+    chosen: NDArray[np.bool_] = compare(values, np.array(value))
+    return chosen

@@ -74,7 +74,7 @@ def _keys(
     columns += chosen
     places = [columns.index(column) for column in stream.key]
     own = list(product(*(options or () for options in chosen.values())))
-    whole = own if weight is None else [one + other for one in joined for other in own]
+    whole = own if weight is None else [first + second for first in joined for second in own]
     return whole if list(stream.key) == columns else [tuple(key[place] for place in places) for key in whole]
 
 
@@ -107,13 +107,13 @@ def _options(where: Predicate | None, column: str, stream: Stream) -> Sequence[K
 def _union(choices: Sequence[Sequence[KeyPart]]) -> list[KeyPart]:
     """What is in any of them, once."""
     spans: list[range] = []
-    for span in sorted((one for one in choices if isinstance(one, range)), key=lambda span: span.start):
+    for span in sorted((choice for choice in choices if isinstance(choice, range)), key=lambda span: span.start):
         if spans and span.start <= spans[-1].stop:
             spans[-1] = range(spans[-1].start, max(span.stop, spans[-1].stop))
         else:
             spans.append(span)
     _check_size(sum(map(len, spans)), 1)
-    others = (one for one in choices if not isinstance(one, range))
+    others = (choice for choice in choices if not isinstance(choice, range))
     return list(dict.fromkeys(value for part in (*spans, *others) for value in part))
 
 

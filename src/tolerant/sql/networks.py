@@ -124,7 +124,7 @@ def check_query(name: str, select: AggregateSelect, stream: Stream) -> None:
             + (", …" if len(network.items) > 5 else ""),
             about=("FROM", stream.name),
         )
-    tightest = max(tightest_of(one, network) for one in groups)
+    tightest = max(tightest_of(group, network) for group in groups)
     if select.within <= 0 or tightest > select.within * (1 + 1e-12):
         wanted = f"WITHIN {tightest:.6g} or more" if tightest > 0 else "WITHIN a number above 0"
         raise StatementError(

@@ -12,11 +12,11 @@ from tolerant.sql.clauses import peel, take_options, take_within
 from tolerant.sql.cursor import Cursor
 from tolerant.sql.definitions import check_stream, check_table
 from tolerant.sql.errors import StatementError, expected, position
-from tolerant.sql.kinds import recognise
 from tolerant.sql.limits import LONGEST_TEXT
-from tolerant.sql.local import check_local, read_delete, read_insert, read_select_rows, read_show
+from tolerant.sql.local_statements import check_local, read_delete, read_insert, read_select_rows, read_show
 from tolerant.sql.options import NAMES, TABLE_NAMES, read_option
-from tolerant.sql.selects import outline
+from tolerant.sql.query_kind import recognise
+from tolerant.sql.shape_reader import outline
 from tolerant.sql.sqlglot_log import silent_sqlglot
 from tolerant.sql.statements import (
     AlterQuery,
@@ -38,21 +38,21 @@ _BEGINNINGS = "CREATE, ALTER, DROP, SHOW, SUBSCRIBE, UNSUBSCRIBE, INSERT, DELETE
 
 def parse(text: str, catalogue: Catalogue | None = None) -> Statement:
     """See `tolerant.sql.parse`."""
-    found = parse_many(text, catalogue)
-    if not found:
+    statements = parse_many(text, catalogue)
+    if not statements:
         end = len(text.rstrip())
         raise expected("a statement", "nothing").located(text, (end, end + 1))
-    if len(found) > 1:
-        offset = _offset(text, found[1].line, found[1].column)
-        raise expected("one statement", f"{len(found)}").located(text, (offset, offset + 1))
-    return found[0]
+    if len(statements) > 1:
+        offset = _offset(text, statements[1].line, statements[1].column)
+        raise expected("one statement", f"{len(statements)}").located(text, (offset, offset + 1))
+    return statements[0]
 
 
 @silent_sqlglot()
 def parse_many(text: str, catalogue: Catalogue | None = None) -> list[Statement]:
     """See `tolerant.sql.parse_many`."""
     known = None if catalogue is None else catalogue.copy()
-    found: list[Statement] = []
+    parsed: list[Statement] = []
     tokens: list[Token] = []
     try:
         for tokens in statements(text, tokenise(text)):
@@ -63,11 +63,11 @@ def parse_many(text: str, catalogue: Catalogue | None = None) -> list[Statement]
             elif known is not None:
                 known.check(statement)
                 known.record(statement)
-            found.append(statement)
+            parsed.append(statement)
     except StatementError as error:
         error = error if known is None else known.advised(error)
         raise error.located(text, error.span or _whereabouts(text, tokens, error.about)) from None
-    return found
+    return parsed
 
 
 def _check_length(tokens: list[Token]) -> None:
@@ -201,7 +201,7 @@ def _type(cursor: Cursor) -> str:
     place = cursor.here()
     written = cursor.take_name("a type")
     try:
-        found = canonical_type(written)
+        canonical = canonical_type(written)
     except StatementError as error:
         error.span = place
         raise
@@ -209,7 +209,7 @@ def _type(cursor: Cursor) -> str:
         cursor.index += 1
         cursor.take_number("a length")
         cursor.take_symbol(")")
-    return found
+    return canonical
 
 
 def _options(cursor: Cursor, names: tuple[str, ...]) -> dict[str, Any]:

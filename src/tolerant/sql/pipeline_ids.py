@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
-from tolerant.sql.spreads import Ranges, ranges_over
-from tolerant.sql.statements import (
-    AggregateSelect,
-    BandJoinSelect,
-    CreateTable,
-    EqualityJoinSelect,
-    KeepJoinSelect,
-    Select,
-    ViewSelect,
-    relations,
-)
+if TYPE_CHECKING:
+    from tolerant.sql.select import Select
 
 # No stream or table has these in its name.
 _JOINED, _APPEND_ONLY, _SUFFIX = "+", "~", "@"
 _VIEWS = "views"
-_BY_SUBSCRIPTION = "bands"
+BY_SUBSCRIPTION = "bands"
+"""The partitioning of band joins whose subscriptions are spread: every shard has all rows."""
 
 _TEXT = re.compile(r"([^@]*?)(?:@(?:(views)|([1-9][0-9]*)\.([a-z0-9]+)))?")
 
@@ -75,23 +64,15 @@ class PipelineId:
         split = tuple(names.split(_APPEND_ONLY if append_only else _JOINED))
         return cls(split, append_only, views is not None, int(shards or 1), partitioning or "")
 
-    @classmethod
-    def of(cls, select: Select) -> Self:
+    @staticmethod
+    def of(select: Select) -> PipelineId:
         """The pipeline that a query with this select runs in."""
-        if isinstance(select, AggregateSelect):
-            return cls((select.stream,))
-        names = tuple(sorted(relations(select)))
-        if isinstance(select, ViewSelect):
-            return cls(names, views=True)
-        if isinstance(select, KeepJoinSelect | EqualityJoinSelect | BandJoinSelect):
-            partitioning = _partitioning(select) if select.shards > 1 else ""
-            return cls(names, isinstance(select, KeepJoinSelect), shards=select.shards, partitioning=partitioning)
-        return cls(names)
+        return select.pipeline
 
     @property
     def by_value(self) -> bool:
         """Whether each row belongs to some of several shards, by what it is joined on: else all have every row."""
-        return self.shards > 1 and self.partitioning != _BY_SUBSCRIPTION
+        return self.shards > 1 and self.partitioning != BY_SUBSCRIPTION
 
 
 def is_relation_name(text: str) -> bool:
@@ -101,93 +82,3 @@ def is_relation_name(text: str) -> bool:
     (True, False, False)
     """
     return not any(mark in text for mark in (_JOINED, _APPEND_ONLY, _SUFFIX))
-
-
-@dataclass(frozen=True)
-class JoinInput:
-    """Two tables with queries over both: one pipeline serves all of these, whichever table they name first.
-
-    `tables` are in the order of their names. Queries with several shards have a pipeline of their own: one for what
-    rows are joined on, with these columns, in the order of the tables, in `on`; or one for all band joins that are
-    spread by subscriptions. Band joins that are spread by ranges have `ranges` too. See `PipelineId`.
-    """
-
-    append_only: ClassVar[bool] = False
-
-    tables: tuple[CreateTable, CreateTable]
-    shards: int = 1
-    partitioning: str = ""
-    on: tuple[str, str] = field(default=("", ""), compare=False)
-    ranges: Ranges | None = field(default=None, compare=False)
-
-    @classmethod
-    def of(cls, one: CreateTable, other: CreateTable) -> Self:
-        """The input of two tables, given in any order."""
-        return cls((one, other) if one.name < other.name else (other, one))
-
-    @property
-    def id(self) -> PipelineId:
-        """The id of its pipeline."""
-        names = (self.tables[0].name, self.tables[1].name)
-        return PipelineId(names, self.append_only, shards=self.shards, partitioning=self.partitioning)
-
-    @property
-    def name(self) -> str:
-        """The id of its pipeline as text."""
-        return str(self.id)
-
-    @property
-    def by_value(self) -> bool:
-        """Whether each row belongs to some of several shards, by what it is joined on."""
-        return self.id.by_value
-
-
-class AppendOnlyJoinInput(JoinInput):
-    """Two tables that only grow, with queries that keep some of their rows (`KEEP n ROWS`).
-
-    It has a pipeline of its own beside the one that holds every row.
-    """
-
-    append_only: ClassVar[bool] = True
-
-
-@dataclass(frozen=True)
-class Views:
-    """One or more tables with views over exactly these, in the order of their names: one pipeline serves them all."""
-
-    tables: tuple[CreateTable, ...]
-
-    @property
-    def id(self) -> PipelineId:
-        """The id of its pipeline."""
-        return PipelineId(tuple(sorted(table.name for table in self.tables)), views=True)
-
-    @property
-    def name(self) -> str:
-        """The id of its pipeline as text."""
-        return str(self.id)
-
-
-def join_input(pipeline: PipelineId, tables: Sequence[CreateTable], select: Select | None = None) -> JoinInput:
-    """The input of a pipeline over these two tables; `select`: that of a query which runs there."""
-    kind = AppendOnlyJoinInput if pipeline.append_only else JoinInput
-    on = _compared(select) if isinstance(select, KeepJoinSelect | EqualityJoinSelect | BandJoinSelect) else ("", "")
-    ranges = ranges_over(select) if isinstance(select, BandJoinSelect) else None
-    return kind(kind.of(*tables).tables, pipeline.shards, pipeline.partitioning, on, ranges)
-
-
-def _partitioning(select: KeepJoinSelect | EqualityJoinSelect | BandJoinSelect) -> str:
-    """What distinguishes the pipeline of a query with several shards: by what its rows are spread."""
-    columns: list[object] = [*_compared(select)]
-    if isinstance(select, BandJoinSelect):
-        ranges = ranges_over(select)
-        if ranges is None:
-            return _BY_SUBSCRIPTION
-        columns += [ranges.left, *astuple(ranges.stretch)]
-    return f"{zlib.crc32(json.dumps(columns).encode()):08x}"
-
-
-def _compared(select: KeepJoinSelect | EqualityJoinSelect | BandJoinSelect) -> tuple[str, str]:
-    """The columns that are compared, in the order of the names of their tables."""
-    one, other = select.on
-    return (one, other) if select.left < select.right else (other, one)

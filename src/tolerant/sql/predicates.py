@@ -202,8 +202,8 @@ def _truth(predicate: Predicate, row: Mapping[str, KeyPart | None]) -> bool | No
         case In(column, values):
             return _negated(_all(_compared("<>", row[column], value) for value in values))
         case Like(column, pattern, escape):
-            found = row[column]
-            return _pattern(pattern, escape).fullmatch(found) is not None if isinstance(found, str) else None
+            text = row[column]
+            return _pattern(pattern, escape).fullmatch(text) is not None if isinstance(text, str) else None
 
 
 def _all(truths: Iterator[bool | None] | tuple[bool | None, ...]) -> bool | None:

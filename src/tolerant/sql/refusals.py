@@ -9,8 +9,8 @@ from itertools import islice
 
 from tolerant.sql.errors import StatementError
 from tolerant.sql.names import quoted
-from tolerant.sql.render import number
-from tolerant.sql.statements import AggregateSelect, CreateQuery
+from tolerant.sql.sql_text import number
+from tolerant.sql.statements import CreateQuery
 
 _COMPARED = 200
 """Names that a misspelt one is compared with, at most."""
@@ -40,11 +40,11 @@ def no_such(what: str, name: str, known: Iterable[str]) -> str:
     )
 
 
-def conflict(what: str, name: str, held: str, hint: str = "") -> StatementError:
+def conflict(what: str, name: str, existing: str, hint: str = "") -> StatementError:
     """Something else goes by this name."""
     return StatementError(
-        f"{what} {name} exists, and is another: {held}",
-        expected=held,
+        f"{what} {name} exists, and is another: {existing}",
+        expected=existing,
         hint=hint or f"DROP {what.upper()} {quoted(name)} first, or take another name",
         about=(what.upper(), name),
     )
@@ -58,10 +58,9 @@ def in_use(what: str, name: str, users: list[str]) -> StatementError:
     )
 
 
-def how_to_change(held: CreateQuery, query: CreateQuery) -> str:
+def how_to_change(existing: CreateQuery, query: CreateQuery) -> str:
     """The statement that makes `held` into `query`, if there is one: ALTER changes the tolerance alone."""
-    if isinstance(held.select, AggregateSelect) and isinstance(query.select, AggregateSelect):
-        within = query.select.within
-        if replace(held, select=replace(held.select, within=within)) == query:
-            return f"ALTER QUERY {quoted(query.name)} WITHIN {number(within)}"
-    return ""
+    within = query.select.tolerance
+    if within is None or replace(existing, select=existing.select.with_tolerance(within)) != query:
+        return ""
+    return f"ALTER QUERY {quoted(query.name)} WITHIN {number(within)}"

@@ -21,7 +21,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from tolerant.sql.errors import StatementError
 from tolerant.sql.predicates import Like, check_pattern, matches
 from tolerant.sql.scope import Scope, constant, place
-from tolerant.sql.selects import unreadable, written
+from tolerant.sql.shape_reader import unreadable, written
 from tolerant.sql.sqlglot_log import silent_sqlglot
 from tolerant.sql.statements import CreateTable
 from tolerant.sql.tokens import span, tokenise
@@ -166,15 +166,15 @@ class _Reader:
 
     def _outputs(self) -> list[tuple[str, exp.Expr]]:
         """Names and expressions of the select list; a star is all columns."""
-        found: list[tuple[str, exp.Expr]] = []
+        outputs: list[tuple[str, exp.Expr]] = []
         for node in self._tree.expressions:
             star = node.this if isinstance(node, exp.Column) else node
             if isinstance(star, exp.Star) and not any(star.args.values()):
-                found += [(column.name, exp.column(column.name)) for column in self._table.columns]
+                outputs += [(column.name, exp.column(column.name)) for column in self._table.columns]
             else:
                 written_as = node.name if isinstance(node, exp.Column) else node.sql("spark")
-                found.append((node.alias or written_as, node.unalias()))
-        names = [name for name, _ in found]
+                outputs.append((node.alias or written_as, node.unalias()))
+        names = [name for name, _ in outputs]
         for index, name in enumerate(names):
             if name in names[:index]:
                 raise StatementError(
@@ -183,7 +183,7 @@ class _Reader:
         distinct = self._tree.args.get("distinct")
         if distinct and distinct.args.get("on"):
             raise StatementError("a SELECT over rows has no DISTINCT ON", span=place(self._tree))
-        return found
+        return outputs
 
     def _groups(self, outputs: list[tuple[str, exp.Expr]], aliases: Mapping[str, exp.Expr]) -> list[exp.Expr]:
         group = self._tree.args.get("group")
@@ -191,11 +191,11 @@ class _Reader:
             return []
         if any(value for part, value in group.args.items() if part != "expressions"):
             raise StatementError("GROUP BY takes columns and expressions", span=place(group))
-        found = [self._named(node, outputs, aliases).unnest() for node in group.expressions]
-        for node in found:
+        keys = [self._named(node, outputs, aliases).unnest() for node in group.expressions]
+        for node in keys:
             if node.find(*_AGGREGATES):
                 raise self._scope.fail("an expression without aggregates in GROUP BY", node)
-        return found
+        return keys
 
     def _ordered(
         self, node: exp.Expr, outputs: list[tuple[str, exp.Expr]], aliases: Mapping[str, exp.Expr]
@@ -226,20 +226,20 @@ class _Reader:
         return node.transform(put)
 
     def _condition(self, part: str, compiler: _Compiler, aliases: Mapping[str, exp.Expr]) -> Callable[[Any], Any]:
-        held = self._tree.args.get(part)
-        if held is None:
+        clause = self._tree.args.get(part)
+        if clause is None:
             return lambda context: True
-        condition = compiler.read(self._resolved(held.this, aliases))
-        compiler.need(condition, (_TRUTH,), held.this)
+        condition = compiler.read(self._resolved(clause.this, aliases))
+        compiler.need(condition, (_TRUTH,), clause.this)
         return condition.value
 
     def _count(self, part: str) -> int | None:
-        held = self._tree.args.get(part)
-        if held is None:
+        clause = self._tree.args.get(part)
+        if clause is None:
             return None
-        number = constant(held.expression) if held.expression is not None else None
+        number = constant(clause.expression) if clause.expression is not None else None
         if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise StatementError(f"expected a whole number after {part.upper()}, 0 or more", span=place(held))
+            raise StatementError(f"expected a whole number after {part.upper()}, 0 or more", span=place(clause))
         return number
 
 
@@ -276,10 +276,10 @@ class _Compiler:
             return self._arithmetic(node, _ARITHMETIC[type(node)], node.this, node.expression)
         return self._truth(node)
 
-    def need(self, found: _Typed, kinds: tuple[str, ...], node: exp.Expr) -> None:
+    def need(self, typed: _Typed, kinds: tuple[str, ...], node: exp.Expr) -> None:
         """Raise StatementError unless an expression is of one of these kinds, or NULL."""
-        if found.kind not in (*kinds, _NULL):
-            raise self._scope.fail(" or ".join(kinds), node, f"this is {found.kind}")
+        if typed.kind not in (*kinds, _NULL):
+            raise self._scope.fail(" or ".join(kinds), node, f"this is {typed.kind}")
 
     def _column(self, node: exp.Column) -> _Typed:
         name, type_name = node.name, self._table.type_of(node.name)
@@ -301,13 +301,13 @@ class _Compiler:
     def _arithmetic(
         self, node: exp.Expr, combine: Callable[[Any, Any], Any], left: exp.Expr, right: exp.Expr
     ) -> _Typed:
-        one, other = self.read(left), self.read(right)
-        self.need(one, (_NUMBER,), left)
-        self.need(other, (_NUMBER,), right)
+        first, second = self.read(left), self.read(right)
+        self.need(first, (_NUMBER,), left)
+        self.need(second, (_NUMBER,), right)
         text = node.sql("spark")
 
         def value(context: Any) -> Any:
-            a, b = one.value(context), other.value(context)
+            a, b = first.value(context), second.value(context)
             return None if a is None or b is None else _finite(lambda: combine(a, b), text)
 
         return _Typed(_NUMBER, value)
@@ -329,15 +329,15 @@ class _Compiler:
             return _Typed(_TRUTH, lambda context: _all((above(context), below(context))))
         if isinstance(node, exp.In) and not any(node.args.get(part) for part in ("query", "unnest", "field")):
             each = [self._comparison(node, operator.ne, node.this, option).value for option in node.expressions]
-            return _Typed(_TRUTH, lambda context: _negated(_all(one(context) for one in each)))
+            return _Typed(_TRUTH, lambda context: _negated(_all(condition(context) for condition in each)))
         if isinstance(node, exp.Like | exp.Escape):
             return self._like(node)
         raise self._scope.fail(_EXPRESSION, node)
 
     def _condition(self, node: exp.Expr) -> Callable[[Any], Any]:
-        found = self.read(node)
-        self.need(found, (_TRUTH,), node)
-        return found.value
+        typed = self.read(node)
+        self.need(typed, (_TRUTH,), node)
+        return typed.value
 
     def _chain(self, node: exp.Expr) -> _Typed:
         """A chain of ANDs or ORs, however long."""
@@ -351,18 +351,18 @@ class _Compiler:
                 parts.append(part)
         each = [self._condition(part) for part in parts]
         if isinstance(node, exp.And):
-            return _Typed(_TRUTH, lambda context: _all(one(context) for one in each))
-        return _Typed(_TRUTH, lambda context: _negated(_all(_negated(one(context)) for one in each)))
+            return _Typed(_TRUTH, lambda context: _all(condition(context) for condition in each))
+        return _Typed(_TRUTH, lambda context: _negated(_all(_negated(condition(context)) for condition in each)))
 
     def _comparison(
         self, node: exp.Expr, compare: Callable[[Any, Any], Any], left: exp.Expr, right: exp.Expr
     ) -> _Typed:
-        one, other = self.read(left), self.read(right)
-        if _NULL not in (one.kind, other.kind) and one.kind != other.kind:
-            raise self._scope.fail(f"{one.kind} to compare with {one.kind}", right, f"this is {other.kind}")
+        first, second = self.read(left), self.read(right)
+        if _NULL not in (first.kind, second.kind) and first.kind != second.kind:
+            raise self._scope.fail(f"{first.kind} to compare with {first.kind}", right, f"this is {second.kind}")
 
         def value(context: Any) -> Any:
-            a, b = one.value(context), other.value(context)
+            a, b = first.value(context), second.value(context)
             return None if a is None or b is None else compare(a, b)
 
         return _Typed(_TRUTH, value)
@@ -382,8 +382,8 @@ class _Compiler:
         condition = Like("text", pattern, escape)
 
         def value(context: Any) -> Any:
-            found = text.value(context)
-            return None if found is None else matches(condition, {"text": found})
+            subject = text.value(context)
+            return None if subject is None else matches(condition, {"text": subject})
 
         return _Typed(_TRUTH, value)
 
@@ -438,16 +438,16 @@ class _Plan:
             chosen = [group for group in self._grouped(chosen) if self.having(group) is True]
         for key, descending, nulls_first in reversed(self.order):
             chosen.sort(key=_sort_key(key.value, nulls_first is not descending), reverse=descending)
-        found = [tuple(output.value(context) for output in self.outputs) for context in chosen]
+        results = [tuple(output.value(context) for output in self.outputs) for context in chosen]
         if self.distinct:
-            found = list(dict.fromkeys(found))
-        if self.limit is None and len(found) - self.offset > MOST_ROWS:
+            results = list(dict.fromkeys(results))
+        if self.limit is None and len(results) - self.offset > MOST_ROWS:
             raise StatementError(
-                f"the SELECT gives {len(found):,} rows, more than {MOST_ROWS:,}",
+                f"the SELECT gives {len(results):,} rows, more than {MOST_ROWS:,}",
                 expected=f"at most {MOST_ROWS:,} rows, or LIMIT",
                 hint="add LIMIT and a number, which may be larger",
             )
-        return found[self.offset : None if self.limit is None else self.offset + self.limit]
+        return results[self.offset : None if self.limit is None else self.offset + self.limit]
 
     def _grouped(self, rows: list[Row]) -> list[_Group]:
         groups: dict[tuple[Any, ...], _Group] = {} if self.is_keyed else {(): _Group((), [])}
@@ -461,8 +461,8 @@ class _Plan:
 
 def _sort_key(value: Callable[[Any], Any], nulls_small: bool) -> Callable[[Any], Any]:
     def key(context: Any) -> Any:
-        found = value(context)
-        return (found is None) is not nulls_small, 0 if found is None else found
+        result = value(context)
+        return (result is None) is not nulls_small, 0 if result is None else result
 
     return key
 
@@ -490,9 +490,9 @@ def _negated(truth: bool | None) -> bool | None:
 
 def _finite(work: Callable[[], Any], text: str) -> Any:
     try:
-        found = work()
-        if not isinstance(found, float) or math.isfinite(found):
-            return found
+        result = work()
+        if not isinstance(result, float) or math.isfinite(result):
+            return result
     except OverflowError:
         pass
     raise StatementError(f"{text} is too large a number", found=text)

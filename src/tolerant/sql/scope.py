@@ -45,11 +45,13 @@ class Scope:
     def fail(self, what: str, node: exp.Expr, hint: str = "") -> StatementError:
         """The error that something else than this expression was expected."""
         at = place(node)
-        found = type(node).__name__.upper() if at is None else self._written(at)
+        what_is_there = type(node).__name__.upper() if at is None else self._written(at)
         if at is None and node.parent is not None:  # NULL and TRUE do not know where they stand
             at = place(node.parent)
-        found = found if len(found) <= 60 else found[:60] + "…"
-        return StatementError(f"expected {what}, found {found}", expected=what, found=found, span=at, hint=hint)
+        what_is_there = what_is_there if len(what_is_there) <= 60 else what_is_there[:60] + "…"
+        return StatementError(
+            f"expected {what}, found {what_is_there}", expected=what, found=what_is_there, span=at, hint=hint
+        )
 
     def _written(self, at: Span) -> str:
         """The text at a place, with the parentheses that close what it opens: they have no node to know of them."""

@@ -1,7 +1,7 @@
 """The outline of a SELECT, in our own terms: what the kinds of query look at to recognise theirs.
 
-`tolerant.sql.selects` makes one from sqlglot's tree; the kinds know nothing of sqlglot, so that Spark's workers, who
-check statements again, need not load it.
+`tolerant.sql.shape_reader` makes one from sqlglot's tree; the kinds know nothing of sqlglot, so that Spark's workers,
+who check statements again, need not load it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tolerant.sql.predicates import Operand, Predicate
-from tolerant.sql.statements import Otherwise, Trigger
+from tolerant.sql.errors import StatementError
+from tolerant.sql.predicates import Between, Operand, Predicate
+from tolerant.sql.select import Range, Trigger
+from tolerant.sql.statements import Otherwise
 
 Span: TypeAlias = tuple[int, int]
 """A place in the text: offsets, first and one past the last."""
@@ -97,7 +99,7 @@ class Clauses:
         """The names of the clauses that are written."""
         own = ("within", "fidelity", "otherwise", "keep", "refresh", "when")
         names = {name: name for name in own} | {"with": "options"}
-        return [name for name, held in names.items() if getattr(self, held) is not None]
+        return [name for name, attribute in names.items() if getattr(self, attribute) is not None]
 
 
 @dataclass(frozen=True)
@@ -120,3 +122,53 @@ class Shape:
     group_by: tuple[ColumnRef, ...] = ()
     start: Span | None = None
     end: Span | None = None
+
+
+def allow_clauses(shape: Shape, allowed: tuple[str, ...], what: str) -> None:
+    """Raise StatementError if the statement has a clause that `what` does not take."""
+    for name in shape.clauses.written():
+        if name not in allowed:
+            takes = " and ".join(clause.upper() for clause in allowed) if allowed else "no clauses"
+            raise StatementError(
+                f"{what} takes {takes}, found {name.upper()}",
+                expected=takes,
+                found=name.upper(),
+                span=shape.clauses.spans.get(name),
+            )
+
+
+def between_ranges(shape: Shape) -> list[tuple[str | None, Range]] | None:
+    """The relation and range of every condition; None if one of them is no BETWEEN."""
+    ranges: list[tuple[str | None, Range]] = []
+    for condition in shape.where:
+        predicate = condition.predicate
+        if not isinstance(predicate, Between):
+            return None
+        (relation,) = condition.relations
+        ranges.append((relation, Range(predicate.column, predicate.low, predicate.high)))
+    return ranges
+
+
+def sides(shape: Shape, first_column: ColumnRef, second_column: ColumnRef) -> tuple[str, str]:
+    """The names of two columns that a join compares: that of the first relation, then that of the second."""
+    first, second = shape.relations
+    for column in (first_column, second_column):
+        if column.relation is None:
+            raise StatementError(
+                f"expected the relation of column {column.name}: {first}.{column.name} or {second}.{column.name}",
+                expected=f"{first}.{column.name} or {second}.{column.name}",
+                found=column.name,
+                span=column.span,
+            )
+    if first_column.relation == second_column.relation:
+        raise StatementError(
+            f"expected a column of {first} and one of {second}, found two of {first_column.relation}",
+            expected=f"a column of {first} and one of {second}",
+            found=f"two of {first_column.relation}",
+            span=second_column.span,
+        )
+    return (
+        (first_column.name, second_column.name)
+        if first_column.relation == first
+        else (second_column.name, first_column.name)
+    )

@@ -1,18 +1,29 @@
 """Statements, parsed: frozen dataclasses. Two are equal when they say the same, however they were written.
 
-What a query selects is one of the `…Select` classes, a class for each shape; which kind of query that makes is
-decided by `tolerant.sql.kinds`, where the stream's or table's definition is known. Durations are microseconds.
+What a query selects is a `Select`; its kind has the class (`tolerant.kinds`), but for the aggregates over streams,
+which several kinds share and sources read. Durations are microseconds.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias, get_args
 
-from tolerant.sql.predicates import Operand, Predicate
+from tolerant.sql.names import quoted
+from tolerant.sql.pipeline_ids import PipelineId
+from tolerant.sql.predicates import Predicate, columns
+from tolerant.sql.select import Range, Select
+from tolerant.sql.sql_text import number, predicate_text, qualifier_of
 from tolerant.streams import Column, KeyPart, Stream, TableOptions
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tolerant.sql.catalogue import Catalogue
+
 Function: TypeAlias = Literal["sum", "avg", "min", "max", "count"]
+FUNCTIONS: tuple[Function, ...] = get_args(Function)
 Otherwise: TypeAlias = Literal["widen", "withhold"]
 
 
@@ -21,7 +32,7 @@ class Weight:
     """The weights of a bounded aggregate's items: a column of a joined table.
 
     `on` pairs a key column of the stream with a column of the table. `values` has the table's content as (key,
-    weight) rows, sorted, the key's parts in the order of `on`; None until `tolerant.sql.with_weights` has read the
+    weight) rows, sorted, the key's parts in the order of `on`; None until `tolerant.sql.with_files` has read the
     table. An item without a row is not part of the query (an inner join).
     """
 
@@ -32,7 +43,7 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class AggregateSelect:
+class AggregateSelect(Select):
     """`SELECT fn(factor * column * weight) FROM stream WHERE … GROUP BY … WITHIN … FIDELITY … OTHERWISE …`.
 
     `where` and `group_by` are on the stream's key columns; each group is a query with the same tolerance. `avg`
@@ -51,181 +62,88 @@ class AggregateSelect:
     otherwise: Otherwise = "widen"
     column: str | None = None
 
+    FILE_CONTENT = "weights"
 
-@dataclass(frozen=True)
-class Range:
-    """`column BETWEEN low AND high`, each end a number or a parameter."""
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """`Select.relations`."""
+        return (self.stream,) if self.weight is None else (self.stream, self.weight.table)
 
-    column: str
-    low: Operand
-    high: Operand
+    @property
+    def aggregate(self) -> AggregateSelect:
+        """`Select.aggregate`."""
+        return self
 
+    @property
+    def conditions(self) -> tuple[Predicate | None, ...]:
+        """`Select.conditions`."""
+        return (self.where,)
 
-@dataclass(frozen=True)
-class Sharing:
-    """How the subscriptions to a template share channels, `WITH (channel = …, …)`.
+    @property
+    def pipeline(self) -> PipelineId:
+        """That of the stream, whatever weights are joined."""
+        return PipelineId((self.stream,))
 
-    The prices are in any one currency, only their ratios count: `channel` of a channel per period, `transfer` of a
-    row sent, `waste` of a row that a subscriber receives and did not ask for. By default a channel costs as much as a
-    row sent, and so do twenty wasted rows, as in [CBGM]. `procedure`: what a channel carries. `method`
-    "none": nothing is shared.
-    """
+    @property
+    def tolerance(self) -> float:
+        """`Select.tolerance`."""
+        return self.within
 
-    channel: float = 1.0
-    transfer: float = 1.0
-    waste: float = 0.05
-    procedure: Literal["box", "union", "pieces"] = "box"
-    method: Literal["pairs", "none"] = "pairs"
+    def with_tolerance(self, within: float) -> Self:
+        """`Select.with_tolerance`."""
+        return replace(self, within=within)
 
+    def without_files(self) -> Self:
+        """The select without its weights."""
+        return self if self.weight is None else replace(self, weight=replace(self.weight, values=None))
 
-@dataclass(frozen=True)
-class RangeSelect:
-    """`SELECT * FROM relation WHERE` a range on one or two columns: everything in it."""
+    def with_files(self, catalogue: Catalogue, base_dir: Path) -> Self:
+        """The select with its weights."""
+        from tolerant.sql.weights import with_weights  # it needs Arrow, which most statements do not
 
-    relation: str
-    ranges: tuple[Range, ...]
-    sharing: Sharing = Sharing()
+        return self if self.weight is None else replace(self, weight=with_weights(self.weight, catalogue, base_dir))
 
+    def missing_file(self, tables: dict[str, CreateTable]) -> str:
+        """`Select.missing_file`."""
+        lacks_weights = self.weight is not None and self.weight.values is None
+        return "the weights are missing: the sender fills them in with with_files" if lacks_weights else ""
 
-@dataclass(frozen=True)
-class RangeAggregateSelect:
-    """`SELECT fn(column) FROM relation WHERE` a range on a column: exact, said when it changes.
+    @property
+    def selected_ranges(self) -> None:
+        """An aggregate with a tolerance selects items by their keys."""
+        return None
 
-    `column` None: `COUNT(*)`.
-    """
+    def text(self, parameters: tuple[str, ...] = ()) -> str:
+        """`Select.text`."""
+        stream = quoted(self.stream)
+        named = (self.column, *self.group_by, *columns(self.where))
+        qualifier = f"{stream}." if self.weight or qualifier_of(stream, named, parameters) else ""
+        argument = "*" if self.column is None else qualifier + quoted(self.column)
+        if self.weight:
+            argument += f" * {quoted(self.weight.table)}.{quoted(self.weight.column)}"
+        scale = f"{number(self.factor)} * " if self.factor != 1.0 else ""
+        aggregated = f"{self.fn.upper()}({scale}{argument})" if argument != "*" else f"{scale}{self.fn.upper()}(*)"
+        groups = [qualifier + quoted(column) for column in self.group_by]
+        parts = [f"SELECT {', '.join([*groups, aggregated])} FROM {stream}"]
+        if self.weight:
+            table = quoted(self.weight.table)
+            pairs = (f"{stream}.{quoted(left)} = {table}.{quoted(right)}" for left, right in self.weight.on)
+            parts.append(f"JOIN {table} ON {' AND '.join(pairs)}")
+        if self.where is not None:
+            parts.append(f"WHERE {predicate_text(self.where, qualifier)}")
+        if groups:
+            parts.append(f"GROUP BY {', '.join(groups)}")
+        parts.append(f"WITHIN {number(self.within)}")
+        if self.fidelity != 1.0:
+            parts.append(f"FIDELITY {number(self.fidelity)}")
+        if self.otherwise != "widen":
+            parts.append(f"OTHERWISE {self.otherwise.upper()}")
+        return " ".join(parts)
 
-    relation: str
-    fn: Literal["sum", "avg", "min", "max", "count", "distinct"]
-    column: str | None
-    range: Range
-
-
-@dataclass(frozen=True)
-class EqualityJoinSelect:
-    """`left JOIN right ON left.a = right.b` with a range on a column of each side.
-
-    `shards`: over how many the rows are spread, by what they are joined on; `WITH (shards = n)`.
-    """
-
-    left: str
-    right: str
-    on: tuple[str, str]
-    left_range: Range
-    right_range: Range
-    shards: int = 1
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """What is known beforehand of a band join: its columns are about from `lowest` to `highest`, and no band is beyond
-    ± `reach`. A row outside does no harm; a band is refused.
-    """
-
-    lowest: float
-    highest: float
-    reach: float
-
-
-@dataclass(frozen=True)
-class BandJoinSelect:
-    """`left JOIN right ON right.b - left.a BETWEEN low AND high`; `on` is (a, b).
-
-    `shards`: over how many the subscriptions or the rows are spread; `WITH (shards = n)`. `stretch`: what lets
-    `tolerant.sql.spreads` choose; `WITH (…, lowest = x, highest = y, reach = z)`.
-    """
-
-    left: str
-    right: str
-    on: tuple[str, str]
-    low: Operand
-    high: Operand
-    shards: int = 1
-    stretch: Stretch | None = None
-
-
-@dataclass(frozen=True)
-class KeepJoinSelect:
-    """`left JOIN right ON left.a = right.b KEEP rows ROWS`.
-
-    `file`: where one of the tables is looked up in its file (`tolerant.sql.lookups`), what the file held when the query
-    was created: a digest of it; None until `tolerant.sql.with_lookup` has read it. `shards`: over how many the rows
-    that are kept are spread, by what they are joined on; `WITH (shards = n)`.
-    """
-
-    left: str
-    right: str
-    on: tuple[str, str]
-    rows: int
-    file: str | None = None
-    shards: int = 1
-
-
-@dataclass(frozen=True)
-class Tally:
-    """`(SELECT fn(column) FROM table WHERE …)`: a number that is kept of a table; `column` None: `COUNT(*)`."""
-
-    table: str
-    fn: Literal["count", "sum", "avg"]
-    column: str | None = None
-    where: Predicate | None = None
-
-
-@dataclass(frozen=True)
-class Trigger:
-    """`WHEN condition`: what has to become true for a view to be brought up to date unasked.
-
-    `condition` is on columns "0", "1", …: the tallies, by their places.
-    """
-
-    tallies: tuple[Tally, ...]
-    condition: Predicate
-
-
-@dataclass(frozen=True)
-class ViewSelect:
-    """Any select over tables, as Spark SQL, that can be brought up to date in `refresh` microseconds; `when`: and is,
-    whenever that becomes true.
-    """
-
-    sql: str
-    tables: tuple[str, ...]
-    refresh: int
-    when: Trigger | None = None
-
-
-Select: TypeAlias = (
-    AggregateSelect
-    | RangeSelect
-    | RangeAggregateSelect
-    | EqualityJoinSelect
-    | BandJoinSelect
-    | KeepJoinSelect
-    | ViewSelect
-)
-
-
-def relations(select: Select) -> tuple[str, ...]:
-    """The streams and tables that a select reads."""
-    match select:
-        case AggregateSelect(stream=stream, weight=weight):
-            return (stream,) if weight is None else (stream, weight.table)
-        case EqualityJoinSelect() | BandJoinSelect() | KeepJoinSelect():
-            return (select.left, select.right)
-        case ViewSelect(tables=tables):
-            return tables
-        case _:
-            return (select.relation,)
-
-
-def conditions_of(select: Select) -> tuple[Predicate | None, ...]:
-    """The conditions that a select has, of whatever nesting."""
-    match select:
-        case AggregateSelect(where=where):
-            return (where,)
-        case ViewSelect(when=Trigger(tallies, condition)):
-            return (condition, *(tally.where for tally in tallies))
-        case _:
-            return ()
+    @property
+    def withholds(self) -> bool:
+        """Whether its answers are withheld while they are not settled."""
+        return self.otherwise == "withhold"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,6 +205,17 @@ class CreateTable(Creation):
     def type_of(self, column: str) -> str | None:
         """The type of a column; None: there is no such column."""
         return next((c.type for c in self.columns if c.name == column), None)
+
+
+Tables: TypeAlias = CreateTable | Sequence[CreateTable]
+"""The table of a query, or the two that it joins, in any order."""
+
+
+def types_in(tables: Tables, name: str, ranges: Sequence[Range]) -> list[str | None]:
+    """The types of the columns of a table that the ranges are on."""
+    listed = [tables] if isinstance(tables, CreateTable) else tables
+    table = next(table for table in listed if table.name == name)
+    return [table.type_of(part.column) for part in ranges]
 
 
 @dataclass(frozen=True)

@@ -12,22 +12,20 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tolerant.sql.errors import StatementError
-from tolerant.sql.files import Check, Columns, TypedFile
 from tolerant.sql.predicates import Parameter
-from tolerant.sql.spreads import reach_of
-from tolerant.sql.statements import CreateQuery, Range, Subscribe, Unsubscribe
+from tolerant.sql.select import Range
+from tolerant.sql.statements import CreateQuery, Subscribe, Tables, Unsubscribe
 from tolerant.sql.templates import (
-    Tables,
     bound_parameters,
     check_names,
     is_rounded,
     parameter_number,
     parameter_types,
-    range_types,
     ranges_of,
     rounds,
     why_empty,
 )
+from tolerant.sql.typed_files import Check, Columns, TypedFile
 from tolerant.transport.changes import ARROW
 from tolerant.transport.subscriptions import SUBSCRIBE, subscription_batches
 
@@ -117,10 +115,10 @@ def _typed(query: CreateQuery, name: str, type_name: str, given: Any) -> pa.Arra
 
 def unusable(query: CreateQuery, tables: Tables) -> Check:
     """Finds the parameters that make no subscription: what `bound_parameters` refuses, for many at once."""
-    reach = reach_of(query.select)
+    reach = query.select.reach
 
     def check(columns: Columns) -> Iterator[tuple[NDArray[np.bool_], Callable[[int], str]]]:
-        for part, of in zip(ranges_of(query), range_types(query, tables), strict=True):
+        for part, of in zip(ranges_of(query), query.select.range_types(tables), strict=True):
             low, high = (_numbers(end, columns) for end in (part.low, part.high))
             if rounds(query, of):
                 yield _rounded(low) | _rounded(high), _why_rounded(part, columns)
@@ -143,12 +141,12 @@ def _numbers(end: Any, columns: Columns) -> NDArray[Any]:
     return pc.fill_null(columns[end.name], 0).to_numpy(zero_copy_only=False)
 
 
-def _above(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+def _above(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.bool_]:
     """Where one is greater than the other, exactly: integers and floats are compared as Python's, which rounds none."""
-    if one.dtype.kind != other.dtype.kind:
-        one, other = one.astype(object), other.astype(object)
+    if first.dtype.kind != second.dtype.kind:
+        first, second = first.astype(object), second.astype(object)
     with np.errstate(invalid="ignore"):  # a NaN, which has been refused already
-        return (one > other).astype(np.bool_)
+        return (first > second).astype(np.bool_)
 
 
 def _rounded(ends: NDArray[Any]) -> NDArray[np.bool_]:

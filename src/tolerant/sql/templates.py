@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tolerant.sql.errors import StatementError
 from tolerant.sql.predicates import Parameter
-from tolerant.sql.render import constant
-from tolerant.sql.spreads import reach_of
-from tolerant.sql.statements import (
-    BandJoinSelect,
-    CreateQuery,
-    CreateTable,
-    EqualityJoinSelect,
-    KeepJoinSelect,
-    Range,
-    RangeAggregateSelect,
-    RangeSelect,
-    Subscribe,
-    Unsubscribe,
-    ViewSelect,
-)
+from tolerant.sql.select import Range
+from tolerant.sql.sql_text import constant
+from tolerant.sql.statements import CreateQuery, CreateTable, Subscribe, Tables, Unsubscribe
 from tolerant.sql.types import comparable, is_value
 
 if TYPE_CHECKING:
     from tolerant.relations import ColumnRange
 
 _INTEGERS = ("INT", "BIGINT")
-
-Tables: TypeAlias = CreateTable | Sequence[CreateTable]
-"""The table of a query, or the two that it joins, in any order."""
 
 
 def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
@@ -41,17 +26,9 @@ def ranges_of(query: CreateQuery) -> tuple[Range, ...]:
     Raises:
         StatementError: it selects by something else.
     """
-    match query.select:
-        case RangeSelect(ranges=ranges):
-            return ranges
-        case RangeAggregateSelect(range=part):
-            return (part,)
-        case EqualityJoinSelect(left_range=one, right_range=other):
-            return (one, other)
-        case BandJoinSelect(left, right, (a, b), low, high):
-            return (Range(f"{right}.{b} - {left}.{a}", low, high),)
-        case KeepJoinSelect() | ViewSelect():
-            return ()
+    ranges = query.select.selected_ranges
+    if ranges is not None:
+        return ranges
     raise StatementError(f"query {query.name} does not select by a range")
 
 
@@ -60,25 +37,11 @@ def parameter_types(query: CreateQuery, tables: Tables) -> dict[str, str]:
     DOUBLE.
     """
     types = {}
-    bounded = list(zip(ranges_of(query), range_types(query, tables), strict=True))
+    bounded = list(zip(ranges_of(query), query.select.range_types(tables), strict=True))
     for name in query.parameters:
         whole = all(of in _INTEGERS for part, of in bounded if Parameter(name) in (part.low, part.high))
         types[name] = "BIGINT" if whole else "DOUBLE"
     return types
-
-
-def range_types(query: CreateQuery, tables: Tables) -> list[str | None]:
-    """The SQL type of what each of the query's ranges is of; a difference is a number of floating point."""
-    held = {table.name: table for table in ([tables] if isinstance(tables, CreateTable) else tables)}
-    match query.select:
-        case EqualityJoinSelect(left, right, _, one, other):
-            return [held[left].type_of(one.column), held[right].type_of(other.column)]
-        case BandJoinSelect():
-            return ["DOUBLE"]
-        case KeepJoinSelect() | ViewSelect():
-            return []
-    (table,) = held.values()
-    return [table.type_of(part.column) for part in ranges_of(query)]
 
 
 def column_ranges(query: CreateQuery, table: CreateTable) -> tuple[ColumnRange, ...]:
@@ -123,7 +86,7 @@ def bound_parameters(statement: Subscribe | Unsubscribe, query: CreateQuery, tab
         )
     types = parameter_types(query, tables)
     given = {name: parameter_number(query, name, types[name], value) for name, value in zip(names, values, strict=True)}
-    for part, of in zip(ranges_of(query), range_types(query, tables), strict=True):
+    for part, of in zip(ranges_of(query), query.select.range_types(tables), strict=True):
         low, high = _value(part.low, given), _value(part.high, given)
         for end, value in ((part.low, low), (part.high, high)):
             if rounds(query, of) and is_rounded(value):
@@ -142,7 +105,7 @@ def bound_parameters(statement: Subscribe | Unsubscribe, query: CreateQuery, tab
                 hint="nothing lies between them; were the ends swapped?",
                 about=(query.name,),
             )
-        reach = reach_of(query.select)
+        reach = query.select.reach
         if low < -reach or high > reach:
             raise StatementError(
                 f"the range of {part.column} is beyond the query's reach: {_shown(part.low, low)},"
@@ -175,7 +138,7 @@ EXACT_ENDS = "whole numbers from -(2^53 - 1) to 2^53 - 1, or the least or the gr
 
 def rounds(query: CreateQuery, type_name: str | None) -> bool:
     """Whether a range of a column of this type is compared as 64-bit floats, which cannot tell all integers apart."""
-    return type_name in _INTEGERS and not isinstance(query.select, RangeSelect)
+    return type_name in _INTEGERS and not query.select.compares_exactly
 
 
 def is_rounded(end: Any) -> bool:
@@ -213,9 +176,9 @@ def parameter_number(query: CreateQuery, name: str, type_name: str, value: Any) 
         if not math.isinf(number) and number == int(number) and is_value("BIGINT", int(number)):
             return int(number)
     what = "a whole number of 64 bits" if type_name == "BIGINT" else "a number"
-    found = constant(value) if isinstance(value, str | int | float) else repr(value)
+    given = constant(value) if isinstance(value, str | int | float) else repr(value)
     raise StatementError(
-        f"parameter {name} takes {what}, found {found}", expected=what, found=found, about=(query.name, found)
+        f"parameter {name} takes {what}, found {given}", expected=what, found=given, about=(query.name, given)
     )
 
 

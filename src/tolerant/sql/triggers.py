@@ -16,9 +16,10 @@ from tolerant.sql.conditions import Conditions
 from tolerant.sql.errors import StatementError
 from tolerant.sql.predicates import And, Like, Predicate, columns, leaves, operands
 from tolerant.sql.scope import Scope, place
-from tolerant.sql.selects import shape_of, unreadable
+from tolerant.sql.select import Tally, Trigger
 from tolerant.sql.shape import Clauses, Shape
-from tolerant.sql.statements import CreateTable, Tally, Trigger
+from tolerant.sql.shape_reader import shape_of, unreadable
+from tolerant.sql.statements import CreateTable
 from tolerant.sql.tokens import span
 from tolerant.sql.types import NUMERIC, comparable
 
@@ -97,31 +98,42 @@ class _Reading:
 
     def _aggregated(self, shape: Shape, at: tuple[int, int]) -> str | None:
         """The column of the one aggregate that there is."""
-        one = shape.aggregates[0] if len(shape.aggregates) == 1 else None
-        if one is None or shape.star or shape.columns or shape.group_by or shape.distinct or len(shape.relations) != 1:
+        aggregate = shape.aggregates[0] if len(shape.aggregates) == 1 else None
+        if (
+            aggregate is None
+            or shape.star
+            or shape.columns
+            or shape.group_by
+            or shape.distinct
+            or len(shape.relations) != 1
+        ):
             raise StatementError(f"expected {_TALLY}", expected=_TALLY, span=at, hint=_HINT)
-        if one.fn not in ("count", "sum", "avg"):
+        if aggregate.fn not in ("count", "sum", "avg"):
             what = "COUNT, SUM or AVG in a condition"
             raise StatementError(
-                f"expected {what}, found {one.fn.upper()}", expected=what, found=one.fn.upper(), span=at, hint=_EXTREME
+                f"expected {what}, found {aggregate.fn.upper()}",
+                expected=what,
+                found=aggregate.fn.upper(),
+                span=at,
+                hint=_EXTREME,
             )
-        if len(one.columns) > 1 or one.factor != 1.0:
-            raise StatementError(f"expected {one.fn.upper()} of one column", span=at)
-        return one.columns[0].name if one.columns else None
+        if len(aggregate.columns) > 1 or aggregate.factor != 1.0:
+            raise StatementError(f"expected {aggregate.fn.upper()} of one column", span=at)
+        return aggregate.columns[0].name if aggregate.columns else None
 
 
 def check_trigger(trigger: Trigger, tables: Sequence[CreateTable]) -> None:
     """Raise StatementError if the tables of the view do not allow the condition."""
-    from tolerant.sql.kinds.where import check_leaf  # the kinds need this module to read statements
+    from tolerant.sql.key_conditions import check_leaf  # the kinds need this module to read statements
 
-    found = {table.name: table for table in tables}
+    by_name = {table.name: table for table in tables}
     places = set(map(str, range(len(trigger.tallies))))
     if not places or set(columns(trigger.condition)) != places:
         raise StatementError("a condition is on its aggregates, each of them", about=("WHEN",), hint=_HINT)
     for tally in trigger.tallies:
-        table = found.get(tally.table)
+        table = by_name.get(tally.table)
         if table is None:
-            names = ", ".join(found)
+            names = ", ".join(by_name)
             raise StatementError(
                 f"WHEN is about the tables of the view ({names}), found {tally.table}", about=("WHEN",)
             )

@@ -18,7 +18,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from tolerant.sql.allowed_expressions import check_expressions, spark_text, written_name
 from tolerant.sql.errors import NotAvailable, StatementError
-from tolerant.sql.selects import check_length, written
+from tolerant.sql.shape_reader import check_length, written
 from tolerant.sql.sqlglot_log import silent_sqlglot
 from tolerant.sql.statements import CreateTable
 
@@ -80,8 +80,8 @@ class ViewPlan:
     @property
     def extremes(self) -> tuple[tuple[Literal["min", "max"], int], ...]:
         """(function, argument) of every MIN and MAX."""
-        found = [(part.kind, part.index) for part in self.outputs if part.kind in ("min", "max")]
-        return tuple(dict.fromkeys(found))
+        parts = [(part.kind, part.index) for part in self.outputs if part.kind in ("min", "max")]
+        return tuple(dict.fromkeys(parts))
 
     @property
     def summed(self) -> tuple[int, ...]:
@@ -259,10 +259,10 @@ class _Reading:
         return tuple((self._quoted(source.alias_or_name), self._tables[source.name.lower()].name) for source in sources)
 
     def _conditions(self) -> tuple[str, ...]:
-        found = [join.args["on"] for join in self._tree.args.get("joins") or [] if join.args.get("on")]
+        conditions = [join.args["on"] for join in self._tree.args.get("joins") or [] if join.args.get("on")]
         if self._tree.args.get("where"):
-            found.append(self._tree.args["where"].this)
-        return tuple(f"({self._sql(condition)})" for condition in found)
+            conditions.append(self._tree.args["where"].this)
+        return tuple(f"({self._sql(condition)})" for condition in conditions)
 
     def _columns(self, occurrences: tuple[tuple[str, str], ...]) -> dict[str, tuple[str, ...]]:
         of_alias = dict(occurrences)
@@ -270,8 +270,8 @@ class _Reading:
         for column in self._tree.find_all(exp.Column):
             used[of_alias[self._quoted(column.table)]].add(column.name.lower())
         return {
-            name: tuple(c.name for c in self._tables[name.lower()].columns if c.name.lower() in found)
-            for name, found in used.items()
+            name: tuple(c.name for c in self._tables[name.lower()].columns if c.name.lower() in columns)
+            for name, columns in used.items()
         }
 
     def _names(self) -> list[str]:
@@ -290,13 +290,15 @@ class _Reading:
             raise StatementError(f"two columns of the view are called {twice}: name them apart with AS", about=(twice,))
         return names
 
-    def _name(self, written: exp.Expr | None, found: exp.Expr) -> str:
+    def _name(self, written: exp.Expr | None, expression: exp.Expr) -> str:
         if written is not None and written.alias:
             return str(written.alias)
-        inner = found.unalias()
+        inner = expression.unalias()
         if isinstance(inner, exp.Column):
-            return str(written.name if isinstance(written, exp.Column) else found.alias_or_name)
-        return str(written.sql("spark", normalize_functions="lower") if written is not None else found.alias_or_name)
+            return str(written.name if isinstance(written, exp.Column) else expression.alias_or_name)
+        return str(
+            written.sql("spark", normalize_functions="lower") if written is not None else expression.alias_or_name
+        )
 
     def _part(self, name: str, output: exp.Expr, keys: list[str]) -> Part:
         if self._sql(output) in keys:
@@ -361,16 +363,16 @@ def full_sql(plan: ViewPlan, only: bool = False) -> str:
 
 def source_names(plan: ViewPlan, table: str) -> dict[str, tuple[str, Literal["delta", "before", "after"]]]:
     """The sources that `delta_sql` reads: name → (table, which of its rows)."""
-    found: dict[str, tuple[str, Literal["delta", "before", "after"]]] = {}
+    names: dict[str, tuple[str, Literal["delta", "before", "after"]]] = {}
     for place, (_, name) in enumerate(plan.occurrences):
         if name != table:
-            found[f"h{plan.tables.index(name)}"] = (name, "before")
+            names[f"h{plan.tables.index(name)}"] = (name, "before")
             continue
         for other, (_, again) in enumerate(plan.occurrences):
             if again == table:
                 source = _source(plan, table, place, other)
-                found[source] = (table, {"d": "delta", "b": "before", "e": "after"}[source[0]])  # type: ignore[assignment]
-    return found
+                names[source] = (table, {"d": "delta", "b": "before", "e": "after"}[source[0]])  # type: ignore[assignment]
+    return names
 
 
 def _source(plan: ViewPlan, table: str, place: int, other: int) -> str:

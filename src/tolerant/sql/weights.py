@@ -11,28 +11,28 @@ from pyarrow import csv, parquet
 
 from tolerant.sql.catalogue import Catalogue
 from tolerant.sql.errors import StatementError
-from tolerant.sql.statements import AggregateSelect, CreateQuery, CreateTable
+from tolerant.sql.statements import CreateTable, Weight
 from tolerant.sql.types import is_value
 from tolerant.streams import KeyPart
 
 _TRUTH = {"true": True, "false": False}
 
 
-def with_weights(query: CreateQuery, catalogue: Catalogue, base_dir: Path | str = ".") -> CreateQuery:
-    """See `tolerant.sql.with_weights`."""
-    select = query.select
-    if not isinstance(select, AggregateSelect) or select.weight is None:
-        return query
-    weight = select.weight
+def with_weights(weight: Weight, catalogue: Catalogue, base_dir: Path) -> Weight:
+    """The weights that the table's file holds.
+
+    Raises:
+        StatementError: the file cannot be used; names the file, the row and the column.
+    """
     table = catalogue.table(weight.table)
     if table.uri is None:
         raise StatementError(f"table {table.name} has no file to read weights from")
-    path = Path(base_dir) / table.uri
+    path = base_dir / table.uri
     names = [column for _, column in weight.on]
     columns = _read(path, table, [*names, weight.column])
     rows = [(tuple(parts), float(number)) for *parts, number in zip(*columns, strict=True)]
     _refuse_duplicates(path, names, [key for key, _ in rows])
-    return replace(query, select=replace(select, weight=replace(weight, values=tuple(sorted(rows)))))
+    return replace(weight, values=tuple(sorted(rows)))
 
 
 def _read(path: Path, table: CreateTable, names: list[str]) -> list[list[Any]]:

@@ -19,6 +19,8 @@ from typing import Any
 
 from tolerant.sql import statements
 from tolerant.sql.limits import DEEPEST_BODY, LONGEST_BODY
+from tolerant.sql.query_kind import select_classes
+from tolerant.sql.select import Select
 from tolerant.sql.statements import Statement
 
 _TAG = "is"
@@ -98,7 +100,7 @@ def _check_depth(value: object) -> None:
         if depth > DEEPEST_BODY:
             raise ValueError(f"nested deeper than {DEEPEST_BODY}")
         inner = (part for part in level if isinstance(part, dict | list))
-        level = [part for held in inner for part in (held.values() if isinstance(held, dict) else held)]
+        level = [part for element in inner for part in (element.values() if isinstance(element, dict) else element)]
 
 
 def _check_texts(text: str, value: object) -> None:
@@ -143,6 +145,8 @@ def _record(cls: type, value: object, path: str) -> object:
 def _typed(hint: Any, value: object, path: str) -> object:
     """The value as the hint wants it."""
     origin = typing.get_origin(hint)
+    if hint is Select:
+        return _alternative(select_classes(), value, path)
     if origin in (typing.Union, types.UnionType):
         return _alternative(typing.get_args(hint), value, path)
     if origin is tuple:

@@ -1,4 +1,4 @@
-"""Ends that take every liberty that the predictive policy allows them: a wrong forecast or a foolish plan may cost
+"""Ends that take every liberty that the predictive policy allows them: a wrong forecast or a bad plan may cost
 messages, never the promise.
 """
 
@@ -38,7 +38,7 @@ class AdversarialShard(BoundedShard):
 
     def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str, partitions: int = 1) -> None:
         super().__init__(stream, shard, epoch, checkpoint, partitions)
-        policy = self._engine.coordinator.policy
+        policy = self._engine._coordinator.policy
         if isinstance(policy, PredictiveWidths):
             policy.planner = _BoldPlanner(stream.options.period)
 
@@ -50,10 +50,10 @@ class _BoldForecasts(Forecasts):
 
     def propose(self, handles: Integers, values: Floats, widths: Floats, offs: Floats) -> tuple[Floats, Floats]:
         levels, slopes = super().propose(handles, values, widths, offs)
-        bold = (self._random.random(len(handles)) < 0.5) & np.isfinite(widths)
-        width = np.where(bold, widths, 0.0)
-        levels = np.where(bold, values + self._random.uniform(-0.45, 0.45, len(handles)) * width, levels)
-        return levels, np.where(bold, self._random.normal(0.0, 0.1, len(handles)) * width, slopes)
+        chosen = (self._random.random(len(handles)) < 0.5) & np.isfinite(widths)
+        width = np.where(chosen, widths, 0.0)
+        levels = np.where(chosen, values + self._random.uniform(-0.45, 0.45, len(handles)) * width, levels)
+        return levels, np.where(chosen, self._random.normal(0.0, 0.1, len(handles)) * width, slopes)
 
 
 class _BoldSums(SourceSums):
@@ -63,9 +63,9 @@ class _BoldSums(SourceSums):
         super().__init__(predicts=False, period=1)
         self._random = np.random.default_rng((seed, 2))
 
-    def better(self, one: SourceSumGroup) -> str:
+    def better(self, group: SourceSumGroup) -> str:
         # Mostly sums, and for a while: it takes some boundaries to form them.
-        return QUERIES if self._random.random() < (0.85 if one.active else 0.9) else ITEMS
+        return QUERIES if self._random.random() < (0.85 if group.active else 0.9) else ITEMS
 
 
 class _BoldPlanner(WidthPlanner):

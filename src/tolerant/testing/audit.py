@@ -4,7 +4,8 @@
    lies inside what the pipeline believes; of a suppressed item that has reported its history, the value does.
 2. Every settled answer contains the truth and is at most 2·within wide, when it is said and as long as it stands.
 3. No accepted row is lost: in the end every item is believed where its filter is.
-4. What a source that is silent for longer than its lease has to do with is stale, and late rows are counted.
+4. What depends on a source that is silent for longer than its lease, or on an item that has sent nothing since its
+   source restarted, is stale; and late rows are counted.
 5. After the last fault every query settles within `SETTLES_WITHIN` boundaries, and stays settled; a minimum or maximum
    of predicted values may wait for items that are asked, but settles again.
 
@@ -30,7 +31,7 @@ from tolerant.testing.log_replay import Reading
 from tolerant.testing.pipelines import Checkpoint, Observation
 from tolerant.testing.simulated_cluster import SimulatedCluster
 from tolerant.transport.rows import unpack
-from tolerant.transport.topics import TopicKind
+from tolerant.transport.topics import TopicKind, current_topic
 
 SETTLES_WITHIN = 4
 """Boundaries after the last fault until every query must have settled, besides a lease."""
@@ -48,17 +49,17 @@ class Violation(NamedTuple):
 class Audit:
     """Judges what the pipeline on one checkpoint claimed.
 
-    `foolish`: its plans are drawn at random, so that a minimum or maximum may have to ask at every boundary, and need
-    not settle.
+    `adversarial`: its plans are drawn at random, so that a minimum or maximum may have to probe at every period end,
+    and need not settle.
     """
 
-    world: SimulatedCluster
+    cluster: SimulatedCluster
     checkpoint: Checkpoint
     violated: Callable[[Violation], None]
-    foolish: bool = False
+    adversarial: bool = False
 
     def __post_init__(self) -> None:
-        self.reading = Reading(self.world, self.checkpoint.id)
+        self.reading = Reading(self.cluster, self.checkpoint.id)
         self.answers = self.settled = 0
         self._current: dict[tuple[str, str], dict[str, Any]] = {}
         self._settled_at: dict[tuple[str, str], int] = {}  # until when each was settled last
@@ -106,6 +107,7 @@ class Audit:
         last = self.checkpoint.observations[-1]
         watermark = self.reading.watermark(last.position)
         self._judge_losses(last, watermark)
+        self._judge_tombstones(watermark)
         self._judge_progress(watermark, settled_from)
 
     # -- beliefs ------------------------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ class Audit:
                 self._violate("loss", watermark, f"item {key} is not known")
                 continue
             centre, width, low, high, recalled = believed
-            actual, stands = self._width(state, moment), state.centre_at(moment // self.world.stream.options.tick)
+            actual, stands = self._width(state, moment), state.centre_at(moment // self.cluster.stream.options.tick)
             if not _inside(stands, actual, centre, width):
                 text = f"filter of {key} is {stands} ± {actual}/2 under {state.version:#x}"
                 self._violate("belief", watermark, f"{text}, believed {centre} ± {width}/2")
@@ -131,13 +133,21 @@ class Audit:
     def _judge_losses(self, observation: Observation, watermark: int) -> None:
         for key, _, state, moment in self._live(watermark):
             centre, width = observation.believed.get(key, (math.nan, 0.0))[:2]
-            sent = state.centre_at(moment // self.world.stream.options.tick)
+            sent = state.centre_at(moment // self.cluster.stream.options.tick)
             if centre != sent and width < math.inf:  # a row that could not be used makes the width unknown
                 self._violate("loss", watermark, f"item {key} is at {sent} by what it sent last, believed {centre}")
 
+    def _judge_tombstones(self, watermark: int) -> None:
+        """A dropped query has no current answer."""
+        for query in self.reading.dropped():
+            for record in self.cluster.log.read(current_topic(query)):
+                for row in unpack(record.payload).to_pylist():
+                    if row["body"] is not None:
+                        self._violate("tombstone", watermark, f"{query} [{row['key']}] has an answer, but is dropped")
+
     def _live(self, watermark: int) -> Iterator[tuple[str, float, FilterState, int]]:
         """The items that exist, what they are and how they are filtered, and as of when."""
-        for key, truth in self.world.truth.items.items():
+        for key, truth in self.cluster.truth.items.items():
             moment = truth.known_until(watermark)
             value, state = truth.values.at(moment), truth.filters.at(moment)
             if value is not None and state is not None and not self.reading.was_late(key, watermark):
@@ -146,24 +156,24 @@ class Audit:
     def _width(self, state: FilterState, moment: int) -> float:
         import numpy as np
 
-        passed = periods_passed(moment, self.world.stream.options.boundary) - state.since
+        passed = periods_passed(moment, self.cluster.stream.options.boundary) - state.since
         return float(decayed_many(np.array([state.granted]), state.shrink, np.array([passed]))[0])
 
     def _value(self, key: str, moment: int) -> float | None:
-        truth = self.world.truth.items[key]
+        truth = self.cluster.truth.items[key]
         return truth.values.at(truth.known_until(moment))
 
     # -- silence and counts -------------------------------------------------------------------------------------
 
     def _silent(self, position: int, watermark: int) -> list[str]:
-        """The existing items of sources that have not been heard for longer than their lease."""
-        heard, lease = self.reading.heard(position), self.world.stream.options.lease
-        silent = {source for source, at in heard.items() if at + lease < watermark}
+        """The existing items of sources that have not been heard for longer than their lease, or since a restart."""
+        last_heard, lease = self.reading.heard(position), self.cluster.stream.options.lease
+        silent = {source for source, at in last_heard.items() if at + lease < watermark}
         return [
             key
-            for key, truth in self.world.truth.items.items()
-            if self.world.owners[key] in silent and truth.values.at(heard[self.world.owners[key]]) is not None
-        ]
+            for key, truth in self.cluster.truth.items.items()
+            if self.cluster.owners[key] in silent and truth.values.at(last_heard[self.cluster.owners[key]]) is not None
+        ] + sorted(self.reading.unconfirmed(position))
 
     def _judge_staleness(self, answer: dict[str, Any], silent: list[str], watermark: int) -> None:
         if answer["stale"] or not silent:
@@ -210,7 +220,7 @@ class Audit:
         return None
 
     def _find_members(self, select: AggregateSelect) -> dict[str, list[str]]:
-        return members(select, [key for key in self.world.truth.items if not is_sum(key)], self.world.stream)
+        return members(select, [key for key in self.cluster.truth.items if not is_sum(key)], self.cluster.stream)
 
     # -- progress -----------------------------------------------------------------------------------------------
 
@@ -222,21 +232,20 @@ class Audit:
                 if answer["at"] >= settled_from and not is_settled(answer) and not self._asks(answer["query"]):
                     self._violate("progress", answer["at"], f"not settled any more: {answer}")
         for name, query in self.reading.catalogue.queries.items():
-            assert isinstance(query.select, AggregateSelect)
-            for group, keys in self._members(query.select).items():
-                if any(self.world.truth.items[key].values.at(watermark) is not None for key in keys):
+            for group, keys in self._members(AggregateSelect.of(query)).items():
+                if any(self.cluster.truth.items[key].values.at(watermark) is not None for key in keys):
                     last = self._current.get((name, group))
-                    recently = watermark - SETTLES_WITHIN * self.world.stream.options.boundary
-                    waited = self.foolish or self._settled_at.get((name, group), recently) > recently
+                    recently = watermark - SETTLES_WITHIN * self.cluster.stream.options.boundary
+                    waited = self.adversarial or self._settled_at.get((name, group), recently) > recently
                     waits = self._asks(name) and waited
                     if last is None or not (is_settled(last) or waits):
                         self._violate("progress", watermark, f"{name} [{group}] has not settled: {last}")
 
     def _asks(self, name: str) -> bool:
         """Whether a query may have to wait for items that it asks."""
-        query = self.reading.catalogue.queries.get(name)
-        extreme = query is not None and isinstance(query.select, AggregateSelect) and query.select.fn in ("min", "max")
-        return extreme and self.world.stream.options.policy == "predictive"
+        select = AggregateSelect.matching(self.reading.catalogue.queries.get(name))
+        extreme = select is not None and select.fn in ("min", "max")
+        return extreme and self.cluster.stream.options.policy == "predictive"
 
     def _violate(self, promise: str, at: int, text: str) -> None:
         self.violated(Violation(promise, at, f"pipeline {self.checkpoint.id}: {text}"))
@@ -256,13 +265,13 @@ def is_settled(answer: dict[str, Any]) -> bool:
 
 def members(select: AggregateSelect, keys: list[str], stream: Stream) -> dict[str, list[str]]:
     """Group → the keys that belong to it."""
-    found: dict[str, list[str]] = {} if select.group_by else {"": []}
+    groups: dict[str, list[str]] = {} if select.group_by else {"": []}
     for key in keys:
         row = dict(zip(stream.key, key_parts(key, stream.key_types), strict=True))
         if select.where is None or matches(select.where, row):
             group = key_text(tuple(row[column] for column in select.group_by)) if select.group_by else ""
-            found.setdefault(group, []).append(key)
-    return found
+            groups.setdefault(group, []).append(key)
+    return groups
 
 
 def aggregate(select: AggregateSelect, values: list[float]) -> float:

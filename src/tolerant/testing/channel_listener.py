@@ -50,11 +50,11 @@ class ChannelListenerFactory:
 
     def _table(self, rows: list[Row]) -> None:
         for row in rows:
-            held = self.members.setdefault(row["channel"], set())
-            held |= {~row["channel"]} if row["channel"] < 0 else set()  # one's own needs no telling
-            if not held >= set(row["left"]):
-                self.faults.append(f"{row} is left by some who were not on it: {held}")
-            held -= set(row["left"])
+            members = self.members.setdefault(row["channel"], set())
+            members |= {~row["channel"]} if row["channel"] < 0 else set()  # one's own needs no telling
+            if not members >= set(row["left"]):
+                self.faults.append(f"{row} is left by some who were not on it: {members}")
+            members -= set(row["left"])
         for row in rows:
             self.members[row["channel"]] |= set(row["joined"])
             self.version = row["version"]
@@ -80,7 +80,7 @@ class ChannelListenerFactory:
         if not self.inside(subscription, values):
             self.wasted += 1
             return
-        told = self.told.setdefault(subscription, [])
-        if told and told[-1]["step"] >= row["step"]:
-            self.faults.append(f"{subscription} is sent step {row['step']} after {told[-1]['step']}")
-        told.append(row)
+        received = self.told.setdefault(subscription, [])
+        if received and received[-1]["step"] >= row["step"]:
+            self.faults.append(f"{subscription} is sent step {row['step']} after {received[-1]['step']}")
+        received.append(row)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Faults:
-    """Probabilities of faults; the comments say of what. `Faults()` injects all but `poison`, `Faults.none()` none.
+    """Probabilities of faults; the comments say of what. `Faults()` injects all but the last two, `Faults.none()` none.
 
     >>> Faults(source_crash=0.0).source_crash, Faults.none().slow_append
     (0.0, 0.0)
@@ -31,6 +31,7 @@ class Faults:
     pipeline_clock: float = 0.01  # of a clock row: it steps back or ahead
     cold_start: float = 0.25  # of a restart: on an empty checkpoint
     second_pipeline: float = 0.02  # of a batch: a second pipeline starts while this one runs
+    late_hello: float = 0.0  # of a turn of an item whose hello is due after a start: it waits for the next turn
     poison: float = 0.0  # of an append without departures: every shard fails at it, and it is put into quarantine
 
     def __post_init__(self) -> None:

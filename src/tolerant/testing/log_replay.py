@@ -11,7 +11,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
+from tolerant.kernels.versions import epoch_of
 from tolerant.sql import AggregateSelect, Catalogue, Statement
+from tolerant.streams import is_sum
 from tolerant.testing.simulated_cluster import SimulatedCluster
 from tolerant.testing.truth import FOREVER, Span
 from tolerant.transport.quarantine import bodies
@@ -23,9 +25,9 @@ _USABLE = ("update", "hello", "ack", "gone", "heartbeat", "form_request")
 class Reading:
     """The log as the pipeline with this checkpoint reads it."""
 
-    def __init__(self, world: SimulatedCluster, checkpoint: str) -> None:
-        self._latency = world.stream.options.latency
-        self._owners, self._sums = world.owners, world.sums
+    def __init__(self, cluster: SimulatedCluster, checkpoint: str) -> None:
+        self._latency = cluster.stream.options.latency
+        self._owners, self._sums = cluster.owners, cluster.sums
         self._positions: list[int] = []
         self._watermarks: list[int] = []
         self.late: dict[str, list[Span]] = {}
@@ -33,13 +35,15 @@ class Reading:
         self._newest: dict[tuple[str, str], int] = {}
         self._heard: dict[str, int] = {}
         self._hearings: list[dict[str, int]] = []
+        restarts = _Restarts(self._owners)
+        self._unconfirmed: list[frozenset[str]] = []
         known: dict[str, int] = {}
         self._late_rows = 0
         self._late_counts: list[int] = []
         watermark, self.catalogue = -FOREVER, Catalogue()
         early: list[Statement] = []  # those that stand before time begins take effect when it does
-        skipped = bodies(world.log, world.stream.name)
-        for position, appended, statement in world.appended:
+        skipped = bodies(cluster.log, cluster.stream.name)
+        for position, appended, statement in cluster.appended:
             if statement is not None:
                 early.append(statement)
             rows = [] if position in skipped else appended
@@ -50,8 +54,12 @@ class Reading:
                     if row["source"] in ("", checkpoint) and row["at"] != NO_TIME:
                         watermark = max(watermark, row["at"] - self._latency)
                         known = dict(self._heard)
-                elif self._is_news(row) and row["at"] <= watermark:
-                    self._note_late(row, watermark)
+                        restarts.advance(watermark)
+                elif self._is_news(row):
+                    restarts.add(row)
+                    if row["at"] <= watermark:
+                        self._note_late(row, watermark)
+                        restarts.advance(watermark)
             if watermark > -FOREVER:
                 self._define(early, watermark)
                 early = []
@@ -59,6 +67,7 @@ class Reading:
             self._watermarks.append(watermark)
             self._hearings.append({source: self._heard[source] for source in known})
             self._late_counts.append(self._late_rows)
+            self._unconfirmed.append(restarts.unconfirmed())
 
     def watermark(self, position: int) -> int:
         """The watermark after everything up to a position has been read."""
@@ -73,6 +82,10 @@ class Reading:
         """Source → the greatest time of its rows up to a position, of those known before the last clock row."""
         return self._hearings[bisect_right(self._positions, position) - 1]
 
+    def unconfirmed(self, position: int) -> frozenset[str]:
+        """The items of which no row has been applied since their source restarted."""
+        return self._unconfirmed[bisect_right(self._positions, position) - 1]
+
     def was_late(self, key: str, moment: int) -> bool:
         """Whether a late row of the item was missing at a moment."""
         return any(span.has(moment) for span in self.late.get(key, ()))
@@ -83,15 +96,18 @@ class Reading:
         yield next((select for since, select in reversed(defined) if since <= moment), None)
         yield from (select for since, select in defined if since == moment + 1)
 
+    def dropped(self) -> list[str]:
+        """The queries that were created, and do not exist at the end."""
+        return [query for query in self._defined if query not in self.catalogue.queries]
+
     def _define(self, statements: list[Statement], watermark: int) -> None:
         """Statements take effect just after the watermark."""
         for statement in statements:
             self.catalogue.apply(statement)
             query = self.catalogue.queries.get(statement.about)
-            select = query.select if query is not None else None
+            select = None if query is None else AggregateSelect.of(query)
             history = self._defined.setdefault(statement.about, [])
             if (history[-1][1] if history else None) != select:
-                assert select is None or isinstance(select, AggregateSelect)
                 history.append((watermark + 1, select))
 
     def _is_news(self, row: dict[str, Any]) -> bool:
@@ -118,3 +134,36 @@ class Reading:
         keys = [key for key, owner in self._owners.items() if owner == row["source"]] if whole else [row["key"]]
         for key in [*keys, *self._sums.get(row["key"], ())]:  # without its sum, nothing is known of an item
             self.late.setdefault(key, []).append(Span(row["at"] - 1, watermark + 1))
+
+
+class _Restarts:
+    """Which items have sent nothing since their source restarted, by the rows that are applied."""
+
+    def __init__(self, owners: dict[str, str]) -> None:
+        self._owners = owners
+        self._waiting: list[dict[str, Any]] = []
+        self._sources: dict[str, int] = {}  # the newest epoch of each
+        self._items: dict[str, int] = {}  # the epoch of the newest row of each
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Adds a row, to be applied when the watermark reaches it."""
+        if math.isfinite(row["value"]):
+            self._waiting.append(row)
+
+    def advance(self, watermark: int) -> None:
+        """Applies the rows up to the watermark."""
+        for row in self._waiting:
+            if row["at"] <= watermark:
+                self._apply(row["kind"], row["source"], row["key"], epoch_of(row["sequence"]))
+        self._waiting = [row for row in self._waiting if row["at"] > watermark]
+
+    def _apply(self, kind: str, source: str, key: str, epoch: int) -> None:
+        self._sources[source] = max(self._sources.get(source, 0), epoch)
+        if kind == "gone":
+            self._items.pop(key, None)
+        elif kind != "heartbeat" and not is_sum(key):
+            self._items[key] = max(self._items.get(key, 0), epoch)
+
+    def unconfirmed(self) -> frozenset[str]:
+        """The items whose newest row is of an older epoch than their source."""
+        return frozenset(key for key, epoch in self._items.items() if epoch < self._sources[self._owners[key]])

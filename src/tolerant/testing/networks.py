@@ -3,9 +3,9 @@ under a seeded scheduler that delays, repeats, kills and restarts; and the audit
 items be split.
 
 ```python
-world = SimulatedNetwork(seed=7)
-world.run(seconds=60)
-assert not world.violations()
+simulation = SimulatedNetwork(seed=7)
+simulation.run(seconds=60)
+assert not simulation.violations()
 ```
 """
 
@@ -106,21 +106,21 @@ class SimulatedNetwork:
             StatementClient(self.log).send(parse(text))
 
     def _queries(self) -> list[str]:
-        found = []
+        texts = []
         for number, fn in enumerate(("SUM", "AVG", "MAX", "MIN")):
             some = self.rng.sample(self.items, self.rng.randint(1, len(self.items)))
             listed = ", ".join(f"'{item}'" for item in some)
             name, factor = f"q{number}", "-2 * " if fn == "SUM" and self.rng.random() < 0.5 else ""
             text = f"CREATE QUERY {name} AS SELECT {fn}({factor}price) FROM prices WHERE item IN ({listed})"
             least = self._tightest(text)
-            found.append(f"{text} WITHIN {least * self.rng.choice((1.0, 1.3, 3.0)) + 0.01:.6f}")
-        return found
+            texts.append(f"{text} WITHIN {least * self.rng.choice((1.0, 1.3, 3.0)) + 0.01:.6f}")
+        return texts
 
     def _tightest(self, text: str) -> float:
         parsed = parse(f"{text} WITHIN 1")
         assert isinstance(parsed, CreateQuery)
-        assert isinstance(parsed.select, AggregateSelect)
-        return max(tightest_of(one, self.network) for one in aggregates("q", parsed.select, self.stream))
+        select = AggregateSelect.of(parsed)
+        return max(tightest_of(aggregate, self.network) for aggregate in aggregates("q", select, self.stream))
 
     # -- a life ----------------------------------------------------------------------------------------------------
 
@@ -163,11 +163,11 @@ class SimulatedNetwork:
             source.advance(self.now)
 
     def _aggregate(self, name: str) -> None:
-        found = self.aggregators[name]
-        if found is None:
-            found = self.aggregators[name] = Aggregator("prices", name, self.log, clock=lambda: self.now)
+        aggregator = self.aggregators[name]
+        if aggregator is None:
+            aggregator = self.aggregators[name] = Aggregator("prices", name, self.log, clock=lambda: self.now)
         before = self.log.end()
-        found.step()
+        aggregator.step()
         if self.faults and self.rng.random() < 0.05:
             self._repeat(before)
         self.wake[name] = self.now + self.rng.choice((_STEP, _STEP, 4 * _STEP))
@@ -208,29 +208,29 @@ class SimulatedNetwork:
         """The shard takes what is in the log, in batches cut anyhow."""
         topics = [QUERIES, updates_topic("prices"), reports_topic("prices")]
         entries = self.log.read(topics, self.position)
-        said: list[Output] = []
+        published: list[Output] = []
         while entries:
             cut = self.rng.randint(1, len(entries))
             part, entries = entries[:cut], entries[cut:]
             outputs, delta = self.shard.apply(part)
             self.deltas.append(delta)
             self.position = part[-1].position
-            said += outputs
-        self.log.append_packed([(output.topic, output.payload) for output in said])
-        return said
+            published += outputs
+        self.log.append_packed([(output.topic, output.payload) for output in published])
+        return published
 
     # -- the audit -------------------------------------------------------------------------------------------------
 
     def truth(self, query: str, at: int) -> float | None:
         """What a query really was."""
-        found = self.shard.planner.queries[query + "\x00"]
-        values = {item: self.journal[item].at(at) for item in found.weights}
+        aggregate = self.shard.planner.queries[query + "\x00"]
+        values = {item: self.journal[item].at(at) for item in aggregate.weights}
         if any(value is None for value in values.values()):
             return None
-        terms = [weight * values[item] for item, weight in found.weights.items()]  # type: ignore[operator]
-        if found.fn in ("min", "max"):
-            return min(terms) if found.fn == "min" else max(terms)
-        return math.fsum(terms) / (len(terms) if found.fn == "avg" else 1)
+        terms = [weight * values[item] for item, weight in aggregate.weights.items()]  # type: ignore[operator]
+        if aggregate.fn in ("min", "max"):
+            return min(terms) if aggregate.fn == "min" else max(terms)
+        return math.fsum(terms) / (len(terms) if aggregate.fn == "avg" else 1)
 
     def answers(self, query: str) -> list[Answer]:
         """Everything that was answered."""
@@ -249,19 +249,19 @@ class SimulatedNetwork:
         return wrong
 
     def _wrong(self, name: str, answer: Answer, within: float, end: int) -> list[float]:
-        found: list[float] = []
+        wrong: list[float] = []
         if not answer.settled:
-            return found
+            return wrong
         assert answer.low is not None
         assert answer.high is not None
         slack = 1e-9 * (1 + abs(answer.high) + within)
         if answer.high - answer.low > 2 * within + slack:
-            found.append(math.nan)
+            wrong.append(math.nan)
         for moment in {answer.at, (answer.at + end) // 2, end - 1}:
             truth = self.truth(name, moment)
             if truth is not None and moment >= answer.at and not answer.low - slack <= truth <= answer.high + slack:
-                found.append(truth)
-        return found
+                wrong.append(truth)
+        return wrong
 
     def settled(self) -> float:
         """The share of the time, from each query's first answer on, for which its answer was settled."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from tolerant.sql.statements import RangeAggregateSelect
+from tolerant.kinds.notices.select import RangeAggregateSelect
 from tolerant.testing.table_truth import Span
 from tolerant.transport.log import Entry
 from tolerant.transport.rows import unpack
@@ -19,18 +19,18 @@ Row = dict[str, Any]
 
 def answers_heard(select: RangeAggregateSelect, entries: Iterable[Entry], span: Span) -> list[Any]:
     """(step, at, answer) whenever the notices change the answer of a subscription in its time."""
-    told: list[Any] = []
+    heard: list[Any] = []
     answer, count, newest = span.first, len(span.values), span.begin
     total = sum(map(Fraction, span.values), Fraction())
     for entry in entries:
         of_step: dict[int, list[Row]] = {}
         for row in unpack(entry.payload).to_pylist():
             of_step.setdefault(row["step"], []).append(row)
-        for step, said in of_step.items():
+        for step, notices in of_step.items():
             if step <= newest or (span.end is not None and step > span.end):
                 continue
             now, newest = answer, step
-            for row in said:
+            for row in notices:
                 if "old_x" in row:
                     count, total = _added(row, span, count, total)
                     now = _total(select.fn, count, total)
@@ -38,8 +38,8 @@ def answers_heard(select: RangeAggregateSelect, entries: Iterable[Entry], span: 
                     now = _taken(select.fn, row, span, now)
             if now != answer:
                 answer = now
-                told.append((step, said[0]["at"], answer))
-    return told
+                heard.append((step, notices[0]["at"], answer))
+    return heard
 
 
 def _concerned(row: Row, span: Span) -> bool:

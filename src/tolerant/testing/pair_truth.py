@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tolerant.kinds.joins.select import JoinSelect
 from tolerant.sql import CreateQuery, CreateTable, decode
 from tolerant.sql.predicates import Operand, Parameter
-from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect
 from tolerant.transport.log import Entry
 from tolerant.transport.rows import unpack
 from tolerant.transport.topics import QUERIES, TopicKind
@@ -41,40 +41,39 @@ class PairTruth:
         """Take what the log holds."""
         for entry in entries:
             try:
-                found = unpack(entry.payload).to_pylist()
+                rows = unpack(entry.payload).to_pylist()
             except ValueError:
                 continue
             if entry.topic == QUERIES:
-                for row in found:
+                for row in rows:
                     statement = decode(row["body"])
                     if isinstance(statement, CreateQuery):
                         self._queries[statement.name] = statement
                         if not statement.parameters:
                             self._parameters[statement.name, 0] = {}
             elif TopicKind.SUBSCRIPTIONS.matches(entry.topic):
-                self._subscribe(found)
+                self._subscribe(rows)
             else:
-                self._changes(TopicKind.CHANGES.owner(entry.topic), found)
+                self._changes(TopicKind.CHANGES.owner(entry.topic), rows)
 
     def results(self, key: tuple[str, int]) -> set[tuple[str, str]]:
         """The result rows of a subscription now: (left row, right row) as texts."""
-        select = self._queries[key[0]].select
-        assert isinstance(select, BandJoinSelect | EqualityJoinSelect)
+        select = JoinSelect.of(self._queries[key[0]])
         given = self._parameters[key]
         left, right = self.rows[select.left].values(), self.rows[select.right].values()
         return {(repr(r), repr(s)) for r in left for s in right if _holds(select, r, s, given)}
 
-    def _subscribe(self, found: list[Row]) -> None:
-        for row in found:
+    def _subscribe(self, rows: list[Row]) -> None:
+        for row in rows:
             key = row["template"], row["id"]
             if row["kind"] == "unsubscribe":
                 self._parameters.pop(key, None)
             else:
                 self._parameters[key] = {n.removeprefix("parameter."): value for n, value in row.items()}
 
-    def _changes(self, table: str, found: list[Row]) -> None:
+    def _changes(self, table: str, rows: list[Row]) -> None:
         late: list[Row] = []
-        for row in found:
+        for row in rows:
             row["table"] = table
             if row["kind"] == "clock":
                 self._apply(late, self._watermark)
@@ -101,13 +100,13 @@ class PairTruth:
         for moment in sorted({row["at"] for row in due}):
             self._apply([row for row in due if row["at"] == moment], moment)
 
-    def _apply(self, found: list[Row], at: int | None) -> None:
+    def _apply(self, changes: list[Row], at: int | None) -> None:
         """One transaction."""
-        if not found:
+        if not changes:
             return
         before = {key: self.results(key) for key in self._parameters}
         old = {name: dict(rows) for name, rows in self.rows.items()}
-        for row in sorted(found, key=lambda row: (row["at"], row["table"], row["key"], row["sequence"])):
+        for row in sorted(changes, key=lambda row: (row["at"], row["table"], row["key"], row["sequence"])):
             who = row["table"], row["source"], row["sequence"]
             if who not in self._seen:
                 self._seen.add(who)
@@ -125,13 +124,16 @@ class PairTruth:
                 self.told.setdefault(key, []).extend((self.steps, kind, at or 0, r, s) for r, s in sorted(which))
 
 
-def _holds(select: BandJoinSelect | EqualityJoinSelect, r: Row, s: Row, given: dict[str, Any]) -> bool:
+def _holds(select: JoinSelect, r: Row, s: Row, given: dict[str, Any]) -> bool:
     def inside(value: Any, low: Operand, high: Operand) -> bool:
         ends = [given[end.name] if isinstance(end, Parameter) else end for end in (low, high)]
         return bool(ends[0] <= value <= ends[1])
 
-    if isinstance(select, BandJoinSelect):
-        return inside(s[select.on[1]] - r[select.on[0]], select.low, select.high)
-    one, other = select.left_range, select.right_range
+    parts = select.selected_ranges or ()
+    if len(parts) == 1:  # of the difference
+        return inside(s[select.on[1]] - r[select.on[0]], parts[0].low, parts[0].high)
+    first, second = parts
     equal = r[select.on[0]] == s[select.on[1]]
-    return equal and inside(r[one.column], one.low, one.high) and inside(s[other.column], other.low, other.high)
+    return (
+        equal and inside(r[first.column], first.low, first.high) and inside(s[second.column], second.low, second.high)
+    )

@@ -69,7 +69,7 @@ class _Simulation(RowsSimulation):
 
     def _moment(self, feeder: Feeder) -> int:
         """Now and then a transaction has the time of another's."""
-        other = max(one.at for one in self._feeders)
+        other = max(feeder_.at for feeder_ in self._feeders)
         return other if self._random.random() < 0.3 else super()._moment(feeder)
 
     def _row(self, key: int) -> tuple[Any, ...]:
@@ -103,29 +103,29 @@ class _Simulation(RowsSimulation):
         """Checks the published result rows against the truth."""
         truth = PairTruth(_TABLES, OPTIONS.latency, OPTIONS.lease)
         truth.read(self._log.read(self._topics))
-        violations, told = list(self._misheard), self._told()
-        for who in sorted({*truth.told, *told}):
-            expected, heard = sorted(truth.told.get(who, [])), sorted(told.get(who, []))
-            if heard != expected:
-                violations.append(f"{who} was told {heard}, not {expected}")
+        violations, received = list(self._misheard), self._told()
+        for who in sorted({*truth.told, *received}):
+            expected, actual = sorted(truth.told.get(who, [])), sorted(received.get(who, []))
+            if actual != expected:
+                violations.append(f"{who} was told {actual}, not {expected}")
         if self._held != truth.results(("close", 0)):
             violations.append(f"a client holds {sorted(self._held)}, not {sorted(truth.results(('close', 0)))}")
-        return PairReport(self._seed, violations, sum(map(len, told.values())), self._restarts)
+        return PairReport(self._seed, violations, sum(map(len, received.values())), self._restarts)
 
     def _told(self) -> dict[tuple[str, int], list[Told]]:
         """(query, subscription) → what was said to it, repeated steps left out, as a client would."""
-        found: dict[tuple[str, int], list[Told]] = {}
+        received: dict[tuple[str, int], list[Told]] = {}
         for query in _QUERIES:
             newest = -1
             for entry in self._log.read(answers_topic(query)):
                 rows = [row for row in unpack(entry.payload).to_pylist() if row["step"] > newest]
                 for row in rows:
                     result = {n.removeprefix("row."): value for n, value in row.items() if n.startswith("row.")}
-                    said = (row["step"], row["kind"], row["at"], *_texts(result, query))
+                    text = (row["step"], row["kind"], row["at"], *_texts(result, query))
                     for number in row["subscriptions"]:
-                        found.setdefault((query, number), []).append(said)
+                        received.setdefault((query, number), []).append(text)
                 newest = max([newest, *(row["step"] for row in rows)])
-        return found
+        return received
 
 
 def _texts(result: dict[str, Any], query: str) -> tuple[str, str]:

@@ -79,31 +79,31 @@ class SimulatedPipeline:
     """One run of a pipeline on a checkpoint, from its start to its crash or fencing."""
 
     def __init__(
-        self, world: SimulatedCluster, checkpoint: Checkpoint, factory: ShardFactory, violated: Callable[[str], None]
+        self, cluster: SimulatedCluster, checkpoint: Checkpoint, factory: ShardFactory, violated: Callable[[str], None]
     ):
-        self._world = world
+        self._cluster = cluster
         self._factory = factory
         self._violated = violated
         self.checkpoint = checkpoint
         self.alive = True
         self._offset = 0.0
-        self._fenced_sink = world.random.random() < 0.7
-        stream = world.stream.name
-        self.epoch = world.log.next_epoch(f"pipeline/{stream}", checkpoint.id)
-        world.say(f"pipeline {checkpoint.id} starts as epoch {self.epoch} at position {checkpoint.position}")
+        self._fenced_sink = cluster.random.random() < 0.7
+        stream = cluster.stream.name
+        self.epoch = cluster.log.next_epoch(f"pipeline/{stream}", checkpoint.id)
+        cluster.log_event(f"pipeline {checkpoint.id} starts as epoch {self.epoch} at position {checkpoint.position}")
         self._shard = self._restored()
-        if world.common_clock:
-            world.append_rows(clock_batch(NO_TIME, self.epoch, checkpoint.id))
+        if cluster.common_clock:
+            cluster.append_rows(clock_batch(NO_TIME, self.epoch, checkpoint.id))
         self._tick()
         self._shift = 0
-        world.after(self._pause(), lambda: self._turn(0))
+        cluster.after(self._pause(), lambda: self._turn(0))
 
     def crash(self) -> None:
         """Die, and be started again after a while by whoever watches."""
-        self._world.say(f"pipeline {self.checkpoint.id} crashes in batch {self.checkpoint.batch}")
+        self._cluster.log_event(f"pipeline {self.checkpoint.id} crashes in batch {self.checkpoint.batch}")
         self.alive = False
 
-    def calm(self) -> None:
+    def stop_faults(self) -> None:
         """From now on nothing is wrong with this pipeline."""
         self._offset = 0.0
         self._shift += 1
@@ -118,51 +118,51 @@ class SimulatedPipeline:
 
     def _tick(self) -> None:
         """Append a clock row, and the next one later; see whether a newer pipeline has started."""
-        world, options = self._world, self._world.stream.options
+        cluster, options = self._cluster, self._cluster.stream.options
         if not self.alive:
             return
-        newest = world.log.latest(EPOCHS, f"pipeline/{world.stream.name}")
-        if newest is not None and newest.version > self.epoch and world.random.random() < 0.5:
+        newest = cluster.log.latest(EPOCHS, f"pipeline/{cluster.stream.name}")
+        if newest is not None and newest.version > self.epoch and cluster.random.random() < 0.5:
             self._stop("sees a newer epoch")
             return
-        world.after(world.between(0.2, 1.0) * options.latency, self._tick)
-        if world.common_clock:
+        cluster.after(cluster.between(0.2, 1.0) * options.latency, self._tick)
+        if cluster.common_clock:
             return
-        if world.strikes("pipeline_clock"):
-            self._offset = world.between(-1, 0.3) * options.boundary
-            world.say(f"clock of pipeline {self.checkpoint.id} is off by {int(self._offset)}")
-        elif world.random.random() < 0.2:
+        if cluster.occurs("pipeline_clock"):
+            self._offset = cluster.between(-1, 0.3) * options.boundary
+            cluster.log_event(f"clock of pipeline {self.checkpoint.id} is off by {int(self._offset)}")
+        elif cluster.random.random() < 0.2:
             self._offset = 0.0
-        world.append_rows(clock_batch(int(world.now + self._offset), self.epoch, self.checkpoint.id))
+        cluster.append_rows(clock_batch(int(cluster.now + self._offset), self.epoch, self.checkpoint.id))
 
     def _stop(self, why: str) -> None:
-        self._world.say(f"pipeline {self.checkpoint.id} stops: it {why}")
+        self._cluster.log_event(f"pipeline {self.checkpoint.id} stops: it {why}")
         self.alive = False
 
     # -- batches ------------------------------------------------------------------------------------------------
 
     def _turn(self, shift: int) -> None:
-        world = self._world
+        cluster = self._cluster
         if not self.alive or shift != self._shift:
             return
-        if world.strikes("lost_worker"):
+        if cluster.occurs("lost_worker"):
             self._shard = self._restored()
         self._batch()
         pause = self._pause()
-        if world.strikes("pipeline_stall"):
+        if cluster.occurs("pipeline_stall"):
             pause *= 8
-        world.after(pause, lambda: self._turn(shift))
+        cluster.after(pause, lambda: self._turn(shift))
 
     def _batch(self, whole: bool = False) -> bool:
         """One micro-batch, as Spark makes them: planned, applied, written, committed; it can die between any two.
 
         False: there was nothing to do, or it did not live to commit.
         """
-        world, checkpoint = self._world, self.checkpoint
+        cluster, checkpoint = self._cluster, self.checkpoint
         entries = self._plan(whole)
         if not entries:
             return False
-        poison = [entry for entry in entries if entry.position in world.poison and not is_marked(entry.topic)]
+        poison = [entry for entry in entries if entry.position in cluster.poison and not is_marked(entry.topic)]
         if poison:
             self._quarantine(poison[0])
             return self.alive
@@ -170,8 +170,8 @@ class SimulatedPipeline:
         if checkpoint.said is not None and checkpoint.said != outputs and checkpoint.snapshot is not None:
             self._violated(f"pipeline {checkpoint.id} says something else when batch {checkpoint.batch} is run again")
         checkpoint.said = outputs
-        dies = world.strikes("pipeline_crash")
-        if dies and world.random.random() < 0.5:
+        dies = cluster.occurs("pipeline_crash")
+        if dies and cluster.random.random() < 0.5:
             self.crash()
             return False
         if not self._write(outputs):
@@ -184,69 +184,73 @@ class SimulatedPipeline:
 
     def _quarantine(self, entry: Entry) -> None:
         """The batch has failed at an entry, twice: it is recorded, and the shard begins again where the batch began."""
-        world, stream = self._world, self._world.stream.name
+        cluster, stream = self._cluster, self._cluster.stream.name
         skipped = Quarantined(entry.topic, entry.position, "poison", 0, tuple(read_names(entry.payload)))
         try:
-            record(world.log, stream, skipped, Fence(f"pipeline/{stream}", self.epoch))
+            record(cluster.log, stream, skipped, Fence(f"pipeline/{stream}", self.epoch))
         except Fenced:
             self._stop("is fenced by the log")
             return
-        world.say(f"pipeline {self.checkpoint.id} puts entry {entry.position} into quarantine")
+        cluster.log_event(f"pipeline {self.checkpoint.id} puts entry {entry.position} into quarantine")
         self.checkpoint.said = None
         self._shard = self._restored()
 
     def _plan(self, whole: bool) -> Sequence[Entry]:
         """The entries of the next batch. A batch that was begun is begun again with the same ones."""
-        world, checkpoint = self._world, self.checkpoint
-        read = world.log.read((world.updates, QUERIES), checkpoint.position)
-        entries = marked(read, bodies(world.log, world.stream.name))
+        cluster, checkpoint = self._cluster, self.checkpoint
+        read = cluster.log.read((cluster.updates, QUERIES), checkpoint.position)
+        entries = marked(read, bodies(cluster.log, cluster.stream.name))
         if checkpoint.plan is not None:
             return [entry for entry in entries if entry.position <= (checkpoint.plan or 0)]
-        if entries and not whole and world.random.random() < 0.4:
-            entries = entries[: world.random.randint(1, len(entries))]
+        if entries and not whole and cluster.random.random() < 0.4:
+            entries = entries[: cluster.random.randint(1, len(entries))]
         if entries:
             checkpoint.plan = entries[-1].position
         return entries
 
     def _write(self, outputs: Sequence[Output]) -> bool:
         """The sink: exactly once for each batch; with a fence, not at all once a newer epoch has been taken."""
-        world, checkpoint = self._world, self.checkpoint
-        fence = Fence(f"pipeline/{world.stream.name}", self.epoch) if self._fenced_sink else None
+        cluster, checkpoint = self._cluster, self.checkpoint
+        owner = f"pipeline/{cluster.stream.name}"
+        fence = Fence(owner, self.epoch) if self._fenced_sink else None
         entries = [(output.topic, output.payload) for output in outputs]
+        newest = cluster.log.latest(EPOCHS, owner)
         try:
-            world.log.append_once(checkpoint.id, checkpoint.batch, entries, fence)
+            written = cluster.log.append_once(checkpoint.id, checkpoint.batch, entries, fence)
         except Fenced:
             self._stop("is fenced by the log")
             return False
+        if written and fence is not None and newest is not None and newest.version > self.epoch:
+            self._violated(f"pipeline {checkpoint.id} of epoch {self.epoch} writes after epoch {newest.version}")
         return True
 
     def _commit(self, position: int, delta: bytes, outputs: list[Output]) -> None:
-        world, checkpoint = self._world, self.checkpoint
+        cluster, checkpoint = self._cluster, self.checkpoint
         if checkpoint.snapshot is None:
             checkpoint.snapshot, checkpoint.epoch = checkpoint.born, self.epoch
         checkpoint.deltas.append(delta)
-        if world.random.random() < 0.15:
+        if cluster.random.random() < 0.15:
             checkpoint.snapshot, checkpoint.deltas = self._shard.snapshot(), []
         checkpoint.position, checkpoint.batch = position, checkpoint.batch + 1
         checkpoint.plan = checkpoint.said = None
         checkpoint.observations.append(Observation(position, outputs, self._look()))
 
     def _look(self) -> dict[str, Belief]:
-        found: dict[str, Belief] = {}
-        for key in self._world.truth.items:
+        beliefs: dict[str, Belief] = {}
+        for key in self._cluster.truth.items:
             try:
-                found[key] = Belief(*self._shard.believed(key), *self._shard.ends(key), self._shard.recalled(key))
+                beliefs[key] = Belief(*self._shard.believed(key), *self._shard.ends(key), self._shard.recalled(key))
             except KeyError:
                 continue
-        return found
+        return beliefs
 
     def _restored(self) -> Auditable:
         checkpoint = self.checkpoint
-        shard = self._factory(self._world.stream, 0, self.epoch, checkpoint.id)
+        shard = self._factory(self._cluster.stream, 0, self.epoch, checkpoint.id)
         if checkpoint.snapshot is None:
             checkpoint.born = shard.snapshot()
         shard.restore(checkpoint.snapshot, checkpoint.deltas)
         return shard
 
     def _pause(self) -> float:
-        return self._world.between(0.2, 1.5) * self._world.stream.options.latency
+        return self._cluster.between(0.2, 1.5) * self._cluster.stream.options.latency

@@ -62,7 +62,7 @@ class Feeder:
         )
         self.waiting.append(batch)
 
-    def die(self) -> None:
+    def crash(self) -> None:
         """As after a crash."""
         self.waiting, self.epoch, self.counter = [], self.epoch + 1, 0
 
@@ -76,7 +76,7 @@ class Pipeline:
         self.snapshot: bytes | None = None
         self.deltas: list[bytes] = []
 
-    def rise(self) -> None:
+    def restart(self) -> None:
         """As after a crash."""
         self.shard = self._make()
         self.shard.restore(self.snapshot, self.deltas)
@@ -201,13 +201,13 @@ class RowsSimulation(ABC):
         """Crashes a feeder or the pipeline, or starts a pipeline with an empty checkpoint."""
         choice = self._random.random()
         if choice < 0.4:
-            self._random.choice(self._feeders).die()
+            self._random.choice(self._feeders).crash()
             return
         self._restarts += 1
         if choice < 0.55:
             self._pipelines.append(Pipeline(f"p{len(self._pipelines)}", self._make))
         else:
-            self._pipelines[-1].rise()
+            self._pipelines[-1].restart()
 
     def _read(self, whole: bool = False) -> None:
         """A batch of the newest pipeline: applied, written once, committed; it may die before the last."""
@@ -220,7 +220,7 @@ class RowsSimulation(ABC):
         runs = 1 if whole or chance.random() >= 0.1 else 2  # the second: written, but not committed
         for run in range(runs):
             if run:
-                pipeline.rise()
+                pipeline.restart()
             outputs, delta = pipeline.shard.apply(entries)
             self._log.append_once(pipeline.name, pipeline.batch, [(o.topic, o.payload) for o in outputs])
         pipeline.position, pipeline.batch = entries[-1].position, pipeline.batch + 1

@@ -1,4 +1,4 @@
-"""The world of a simulation: a log, a clock, a queue of things to happen, one random generator for all of it."""
+"""The cluster of a simulation: a log, a clock, a queue of things to happen, one random generator for all of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class SimulatedCluster:
         """Whether clock rows are everybody's, as a replay writes them, and not each pipeline's own."""
         self.poison: set[int] = set()
         """The positions of entries at which every shard fails."""
-        self._poisoner = random.Random(~seed)  # of its own: without this fault a seed means what it always meant
+        # Of their own, for faults that were added later: without these a seed keeps its history.
+        self._added = {"poison": random.Random(~seed), "late_hello": random.Random(f"{seed}/late_hello")}
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._tickets = 0
 
@@ -68,17 +69,22 @@ class SimulatedCluster:
             action()
         self.now = max(self.now, until)
 
-    def strikes(self, fault: str) -> bool:
+    def occurs(self, fault: str) -> bool:
         """Whether a fault of this kind happens now."""
         chance: float = getattr(self.faults, fault)
         # The generator is asked even when the answer is clear, so that a seed means the same with other faults.
         return self.random.random() < chance
 
+    def occurs_too(self, fault: str) -> bool:
+        """`occurs` for the faults that are off by default."""
+        chance: float = getattr(self.faults, fault)
+        return self._added[fault].random() < chance
+
     def between(self, low: float, high: float) -> float:
         """A random number."""
         return self.random.uniform(low, high)
 
-    def say(self, text: str) -> None:
+    def log_event(self, text: str) -> None:
         """Note what happened, for people who read a failing seed."""
         self.journal.append((self.now, text))
 
@@ -91,9 +97,9 @@ class SimulatedCluster:
         position = self.log.append(self.updates, batch)
         # What a lost departure leaves behind is unsettled for good, which the audit of progress would not have.
         is_safe = not {"clock", "gone"} & set(batch.column("kind").to_pylist())
-        if is_safe and self._poisoner.random() < self.faults.poison:
+        if is_safe and self.occurs_too("poison"):
             self.poison.add(position)
-            self.say(f"entry {position} is poison")
+            self.log_event(f"entry {position} is poison")
         self.appended.append(Appended(position, batch.to_pylist(), None))
 
     def append_garbage(self, payload: bytes) -> None:

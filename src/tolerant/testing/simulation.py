@@ -14,7 +14,7 @@ from tolerant.edge.source_core import SourceCore
 from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.pipeline.hosting import Output
 from tolerant.streams import SECOND, Column, Stream, StreamOptions
-from tolerant.testing.administrator import Administrator, Operator, TraceClock
+from tolerant.testing.administrator import Administrator, CommonClock, Operator
 from tolerant.testing.adversarial import AdversarialShard, AdversarialSource
 from tolerant.testing.audit import SETTLES_WITHIN, Audit, Violation
 from tolerant.testing.faults import Faults
@@ -52,8 +52,8 @@ class Report:
         return not self.violations
 
     def __str__(self) -> str:
-        found = f"{len(self.violations)} violations, {self.settled_answers} settled answers of {self.answers}"
-        lines = [f"seed {self.seed}: {found}"]
+        summary = f"{len(self.violations)} violations, {self.settled_answers} settled answers of {self.answers}"
+        lines = [f"seed {self.seed}: {summary}"]
         if self.violations:
             first = min(self.violations, key=lambda violation: violation.at)
             before = [line for line in self.history if line[0] <= first.at + 2 * SECOND]
@@ -71,20 +71,20 @@ def simulate_faults(
     faults: Faults | None = None,
     latency: int | None = None,
 ) -> Report:
-    """Play a history of `steps` boundaries under faults and then a calm one, and judge it.
+    """Plays a history of `steps` adjustment periods under faults and then some without, and audits it.
 
     shard_factory: (stream, shard, epoch, checkpoint) → the shard to be tested; default: `BoundedShard`.
     source_factory: (name, epoch, options) → the source to be tested; default: `SourceCore`.
 
     latency: λ of the stream, microseconds; default: one of a few that the seed chooses.
 
-    Half of the histories of a predicted stream have ends that forecast and plan at random (`bold`).
+    Half of the histories of a predicted stream have sources that forecast and shards that plan at random.
     """
-    bold = seed % 16 < 8
+    adversarial = seed % 16 < 8
     simulation = _Simulation(
         seed,
-        shard_factory or (AdversarialShard if bold else BoundedShard),
-        source_factory or (AdversarialSource if bold else SourceCore),
+        shard_factory or (AdversarialShard if adversarial else BoundedShard),
+        source_factory or (AdversarialSource if adversarial else SourceCore),
         faults or Faults(),
         latency,
     )
@@ -101,40 +101,40 @@ class _Simulation:
         self._violations: list[Violation] = []
         stream = _stream(seed, latency)
         self._period = stream.options.boundary
-        self.world = SimulatedCluster(seed, stream, faults, start=1000 * self._period)
-        hosts = [f"h{number}" for number in range(self.world.random.randint(2, 3))]
+        self.cluster = SimulatedCluster(seed, stream, faults, start=1000 * self._period)
+        hosts = [f"h{number}" for number in range(self.cluster.random.randint(2, 3))]
         # A source that may filter sums has something to add up.
         least = 2 if isinstance(sources, type) and issubclass(sources, AdversarialSource) else 1
         self.sources = [
-            SimulatedSource(self.world, host, _KINDS[: self.world.random.randint(least, 3)], sources) for host in hosts
+            SimulatedSource(self.cluster, host, _KINDS[: self.cluster.random.randint(least, 3)], sources)
+            for host in hosts
         ]
-        Administrator(self.world, _KINDS, hosts)
+        Administrator(self.cluster, _KINDS, hosts)
         if seed % _COMMON_CLOCK == 0:
-            TraceClock(self.world)
-        self.operator = Operator(self.world, shards, self._replayed_differently)
+            CommonClock(self.cluster)
+        self.operator = Operator(self.cluster, shards, self._replayed_differently)
         self._settled_from = 0
 
     def play(self, steps: int) -> None:
-        world = self.world
-        world.run(world.now + steps * self._period)
-        world.faults = Faults.none()
-        world.say("from here on it is calm")
+        cluster = self.cluster
+        cluster.run(cluster.now + steps * self._period)
+        cluster.faults = Faults.none()
+        cluster.log_event("no faults from here on")
         for source in self.sources:
-            source.calm()
-        self.operator.calm()
+            source.stop_faults()
+        self.operator.stop_faults()
         # A source whose clock was far ahead stays silent until its own time has come.
         ahead = max(source.core.clock for source in self.sources if source.core is not None)
-        calm = max(world.now, ahead)
-        self._settled_from = calm + SETTLES_WITHIN * self._period + world.stream.options.lease
-        world.run(self._settled_from + self._period + world.stream.options.latency)
+        self._settled_from = max(cluster.now, ahead) + SETTLES_WITHIN * self._period + cluster.stream.options.lease
+        cluster.run(self._settled_from + self._period + cluster.stream.options.latency)
         self.operator.running()[-1].finish()
 
     def judge(self) -> Report:
         answers = settled = late = 0
         last = self.operator.running()[-1].checkpoint
-        foolish = isinstance(self._shards, type) and issubclass(self._shards, AdversarialShard)
+        adversarial = isinstance(self._shards, type) and issubclass(self._shards, AdversarialShard)
         for checkpoint in self.operator.checkpoints:
-            audit = Audit(self.world, checkpoint, self._violations.append, foolish)
+            audit = Audit(self.cluster, checkpoint, self._violations.append, adversarial)
             audit.run()
             if checkpoint is last:
                 audit.run_last(self._settled_from)
@@ -142,31 +142,33 @@ class _Simulation:
                     self._cut_differently(checkpoint)
                 late = sum(len(spans) for spans in audit.reading.late.values())
             answers, settled = answers + audit.answers, settled + audit.settled
-        rows = sum(len(entry.rows) for entry in self.world.appended)
-        return Report(self._seed, self._violations, answers, settled, self.world.counts, rows, late, self.world.journal)
+        rows = sum(len(entry.rows) for entry in self.cluster.appended)
+        return Report(
+            self._seed, self._violations, answers, settled, self.cluster.counts, rows, late, self.cluster.journal
+        )
 
     def _replayed_differently(self, text: str) -> None:
-        self._violations.append(Violation("replay", self.world.now, text))
+        self._violations.append(Violation("replay", self.cluster.now, text))
 
     def _cut_differently(self, checkpoint: Checkpoint) -> None:
         """Checks that the outputs are a function of the log: other batches must yield the same outputs."""
-        world = self.world
-        shard = self._shards(world.stream, 0, checkpoint.epoch, checkpoint.id)
-        read = [e for e in world.log.read((world.updates, QUERIES)) if e.position <= checkpoint.position]
-        entries = marked(read, bodies(world.log, world.stream.name))
+        cluster = self.cluster
+        shard = self._shards(cluster.stream, 0, checkpoint.epoch, checkpoint.id)
+        read = [e for e in cluster.log.read((cluster.updates, QUERIES)) if e.position <= checkpoint.position]
+        entries = marked(read, bodies(cluster.log, cluster.stream.name))
         outputs: list[Output] = []
         while entries:
-            cut = world.random.choice([1, 3, 10, 40])
+            cut = cluster.random.choice([1, 3, 10, 40])
             outputs += shard.apply(entries[:cut])[0]
             entries = entries[cut:]
-        said = [output for observation in checkpoint.observations for output in observation.outputs]
-        once, again = _function_of_the_log(said), _function_of_the_log(outputs)
+        published = [output for observation in checkpoint.observations for output in observation.outputs]
+        once, again = _function_of_the_log(published), _function_of_the_log(outputs)
         for topic in sorted({*once, *again}):
             here, there = once.get(topic, Counter()), again.get(topic, Counter())
             if here != there:
                 difference = [*(here - there).elements(), *(there - here).elements()]
                 text = f"{topic} depends on how the log is cut into batches: {difference[:4]}"
-                self._violations.append(Violation("replay", world.now, text))
+                self._violations.append(Violation("replay", cluster.now, text))
 
 
 def _stream(seed: int, latency: int | None) -> Stream:
@@ -192,7 +194,7 @@ def _function_of_the_log(outputs: list[Output]) -> dict[str, Counter[str]]:
     Of grants and forms only the newest of each item or source counts, as in the compacted topics: the others may be
     left out of a batch.
     """
-    found: dict[str, Counter[str]] = {}
+    rows: dict[str, Counter[str]] = {}
     grants: dict[str, Grant] = {}
     forms: dict[str, dict[str, Any]] = {}
     for output in outputs:
@@ -204,5 +206,5 @@ def _function_of_the_log(outputs: list[Output]) -> dict[str, Counter[str]]:
         elif TopicKind.SUMS.matches(output.topic):
             forms.update({row["key"]: row for row in batch.to_pylist()})
         elif output.topic == REPLIES_TOPIC or TopicKind.of(output.topic) in (TopicKind.ANSWERS, TopicKind.DEAD_LETTERS):
-            found.setdefault(output.topic, Counter()).update(str(tuple(row.values())) for row in batch.to_pylist())
-    return found | {"grants": Counter(map(str, grants.values())), "forms": Counter(map(str, forms.values()))}
+            rows.setdefault(output.topic, Counter()).update(str(tuple(row.values())) for row in batch.to_pylist())
+    return rows | {"grants": Counter(map(str, grants.values())), "forms": Counter(map(str, forms.values()))}

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from tolerant.kinds.notices.select import RangeAggregateSelect
 from tolerant.sql import CreateQuery, CreateTable, Drop, Statement, decode
 from tolerant.sql.predicates import Parameter
-from tolerant.sql.statements import RangeAggregateSelect, RangeSelect
 from tolerant.transport.log import Entry
 from tolerant.transport.rows import unpack
 from tolerant.transport.topics import QUERIES, TopicKind
@@ -66,16 +66,16 @@ class TableTruth:
         """Take what the log holds."""
         for entry in entries:
             try:
-                found = unpack(entry.payload).to_pylist()
+                rows = unpack(entry.payload).to_pylist()
             except ValueError:
                 continue
             if entry.topic == QUERIES:
-                for row in found:
+                for row in rows:
                     self._statement(decode(row["body"]))
             elif TopicKind.SUBSCRIPTIONS.matches(entry.topic):
-                self._subscribe(found)
+                self._subscribe(rows)
             else:
-                self._changes(found)
+                self._changes(rows)
 
     def _statement(self, statement: Statement) -> None:
         if isinstance(statement, CreateQuery):
@@ -86,8 +86,8 @@ class TableTruth:
             self._queries.pop(statement.name, None)
             self._parameters = {key: p for key, p in self._parameters.items() if key[0] != statement.name}
 
-    def _subscribe(self, found: list[Row]) -> None:
-        for row in found:
+    def _subscribe(self, rows: list[Row]) -> None:
+        for row in rows:
             key = row["template"], row["id"]
             if row["kind"] == "unsubscribe":
                 self._leave(key)
@@ -97,8 +97,8 @@ class TableTruth:
     def _join(self, key: tuple[str, int], given: dict[str, Any]) -> None:
         if key not in self._parameters:
             self._parameters[key] = given
-            select = self._queries[key[0]].select
-            if isinstance(select, RangeAggregateSelect):
+            select = RangeAggregateSelect.matching(self._queries[key[0]])
+            if select is not None:
                 ((_, low, high),) = self._ends(key[0], given)
                 values = self._values(select, self.rows, low, high)
                 self.spans.setdefault(key, []).append(Span(low, high, self.steps, _answer(select.fn, values), values))
@@ -107,9 +107,9 @@ class TableTruth:
         if self._parameters.pop(key, None) is not None and key in self.spans:
             self.spans[key][-1].end = self.steps
 
-    def _changes(self, found: list[Row]) -> None:
+    def _changes(self, rows: list[Row]) -> None:
         late: list[Row] = []
-        for row in found:
+        for row in rows:
             if row["kind"] == "clock":
                 self._apply(late, self._watermark)
                 late = []
@@ -129,11 +129,11 @@ class TableTruth:
         for moment in sorted({row["at"] for row in due}):
             self._apply([row for row in due if row["at"] == moment], moment)
 
-    def _apply(self, found: list[Row], at: int | None) -> None:
+    def _apply(self, changes: list[Row], at: int | None) -> None:
         """One transaction."""
         before, now = dict(self.rows), dict(self.rows)
         keys: dict[str, None] = {}
-        for row in sorted(found, key=lambda row: (row["at"], row["key"], row["sequence"])):
+        for row in sorted(changes, key=lambda row: (row["at"], row["key"], row["sequence"])):
             if self._is_new(row):
                 keys[row["key"]] = None
                 self.rows.pop(row["key"], None)
@@ -161,7 +161,7 @@ class TableTruth:
             return
         values = dict(zip((column.name for column in self._table.columns), row, strict=True))
         for (query, number), given in self._parameters.items():
-            if isinstance(self._queries[query].select, RangeAggregateSelect):
+            if RangeAggregateSelect.matching(self._queries[query]) is not None:
                 continue
             if self.inside(query, given, values):
                 self.told.setdefault((query, number), []).append((kind, key, at, row))
@@ -172,8 +172,8 @@ class TableTruth:
 
     def _answer_all(self, rows: dict[str, tuple[Any, ...]], at: int) -> None:
         for key, spans in self.spans.items():
-            select, span = self._queries[key[0]].select, spans[-1]
-            if span.end is None and isinstance(select, RangeAggregateSelect):
+            select, span = RangeAggregateSelect.of(self._queries[key[0]]), spans[-1]
+            if span.end is None:
                 now = _answer(select.fn, self._values(select, rows, span.low, span.high))
                 if now != span.newest:
                     span.told.append((self.steps, at, now))
@@ -188,9 +188,7 @@ class TableTruth:
         return [0 if select.fn == "count" else row[names.index(select.column or "")] for row in inside]
 
     def _ends(self, query: str, given: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-        select = self._queries[query].select
-        assert isinstance(select, RangeSelect | RangeAggregateSelect)
-        for part in select.ranges if isinstance(select, RangeSelect) else (select.range,):
+        for part in self._queries[query].select.selected_ranges or ():
             low, high = (given[end.name] if isinstance(end, Parameter) else end for end in (part.low, part.high))
             yield part.column, low, high
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tolerant.client import Client, Position
+from tolerant.kinds.notices.select import RangeAggregateSelect
 from tolerant.kinds.tables.shard import TableShard
 from tolerant.sql import CreateQuery, CreateTable, Subscribe, Unsubscribe, parse
-from tolerant.sql.statements import RangeAggregateSelect
 from tolerant.streams import SECOND
 from tolerant.testing.channel_listener import ChannelListenerFactory
 from tolerant.testing.notice_listener import answers_heard
@@ -166,20 +166,20 @@ class _Simulation(RowsSimulation):
             hearing = self._hearing(query, truth)
             violations += [f"{query}: {fault}" for fault in hearing.faults]
             shared += self._shared(query)
-            told = {number: [_as_told(row) for row in rows] for number, rows in hearing.told.items()}
-            for number in sorted({*told, *(number for name, number in truth.told if name == query)}):
-                expected, heard = truth.told.get((query, number), []), told.get(number, [])
-                count += len(heard)
-                if heard != expected:
-                    violations.append(f"{query} {number} heard {heard}, not {expected}")
+            received = {number: [_as_told(row) for row in rows] for number, rows in hearing.told.items()}
+            for number in sorted({*received, *(number for name, number in truth.told if name == query)}):
+                expected, actual = truth.told.get((query, number), []), received.get(number, [])
+                count += len(actual)
+                if actual != expected:
+                    violations.append(f"{query} {number} heard {actual}, not {expected}")
         for (query, number), spans in sorted(truth.spans.items()):
             select = _select(query)
             entries = self._log.read(notices_topic(query))
             for span in spans:
-                found = answers_heard(select, entries, span)
-                count += len(found)
-                if found != span.told:
-                    violations.append(f"{query} {number} from {span.begin} heard {found}, not {span.told}")
+                answers = answers_heard(select, entries, span)
+                count += len(answers)
+                if answers != span.told:
+                    violations.append(f"{query} {number} from {span.begin} heard {answers}, not {span.told}")
         for watcher in self._watchers:
             violations += _misheard(watcher, truth.spans[watcher.query, 0][0])
         cheap = {int(key): row[1] for key, row in truth.rows.items() if 0 <= row[1] <= 5}
@@ -229,8 +229,7 @@ def _misheard(watcher: _Watcher, span: Span) -> list[str]:
 def _select(query: str) -> RangeAggregateSelect:
     statement = _QUERIES[query]
     assert isinstance(statement, CreateQuery)
-    assert isinstance(statement.select, RangeAggregateSelect)
-    return statement.select
+    return RangeAggregateSelect.of(statement)
 
 
 def _table() -> CreateTable:

@@ -60,12 +60,12 @@ class ItemTruth:
     filters: Timeline[FilterState] = field(default_factory=Timeline)
     dead: list[Span] = field(default_factory=list)
 
-    def die(self, through: int) -> None:
+    def end_at(self, through: int) -> None:
         """The source died; what it had offered after `through` never arrived."""
         if not (self.dead and self.dead[-1].end == FOREVER):
             self.dead.append(Span(through, FOREVER))
 
-    def revive(self, at: int) -> None:
+    def resume_at(self, at: int) -> None:
         """The source said hello for the item at `at`."""
         if self.dead and self.dead[-1].end == FOREVER:
             self.dead[-1].end = at

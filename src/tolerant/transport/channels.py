@@ -90,14 +90,14 @@ def table_batch(version: int, at: int, step: int, changed: Sequence[ChannelChang
     """A version of the table, which holds from event time `at` on, for rows of steps after `step`."""
     size = len(changed)
     columns: dict[str, Any] = {
-        "channel": [one.channel for one in changed],
+        "channel": [change.channel for change in changed],
         "version": [version] * size,
         "from": [at] * size,
         "step": [step] * size,
-        "members": [one.members for one in changed],
-        "regions": [one.regions for one in changed],
-        "joined": [one.joined for one in changed],
-        "left": [one.left for one in changed],
+        "members": [change.members for change in changed],
+        "regions": [change.regions for change in changed],
+        "joined": [change.joined for change in changed],
+        "left": [change.left for change in changed],
     }
     return pa.record_batch([pa.array(columns[field.name], field.type) for field in TABLE], schema=TABLE)
 

@@ -84,7 +84,7 @@ def kept_batch(
     return pa.record_batch([*arrays, pa.array(np.full(n, shard))], schema=kept_schema(tables, 2))
 
 
-def results_batch(
+def results_batch(  # noqa: PLR0913
     tables: Tables,
     *,
     insert: NDArray[np.bool_],

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tolerant.streams import EARLIEST, LATEST, Limits
@@ -206,6 +205,8 @@ def _check_views(batch: pa.RecordBatch, limits: Limits | None) -> None:
     """Refuse lists that are parts of one another, and so have more values together than an entry may have."""
     for column in batch.columns if limits is not None else ():
         if pa.types.is_list_view(column.type):
+            import pyarrow.compute as pc  # takes longer to import than the rest of Arrow, and few entries have lists
+
             size = pc.sum(pc.list_value_length(column), min_count=0).as_py()
             if limits is not None and size > limits.entry_rows:
                 raise ValueError(f"its lists have {size:,} values, more than {limits.entry_rows:,} per entry")
@@ -224,7 +225,7 @@ def unpack_trusted(payload: bytes) -> pa.RecordBatch:
         raise ValueError(f"not a packed Arrow batch: {error}") from error
 
 
-def updates_batch(
+def updates_batch(  # noqa: PLR0913
     *,
     kind: str | list[str],
     keys: list[str],
@@ -282,8 +283,16 @@ def current_body(answer: dict[str, object]) -> bytes:
 
 
 def read_current(body: bytes) -> dict[str, Any]:
-    """The row that `current_body` made the bytes from: arguments for `tolerant.queries.Answer`."""
+    """The row that `current_body` made the bytes from: arguments for `tolerant.queries.Answer`.
+
+    Raises:
+        ValueError: they are no such row; or what `json.loads` raises.
+    """
     row: dict[str, Any] = json.loads(body)
+    numbers = (row["low"], row["value"], row["high"], row.get("fidelity"), row.get("delivered"))
+    fine = isinstance(row["query"], str) and isinstance(row.get("group", ""), str) and type(row["at"]) is int
+    if not fine or not all(number is None or type(number) in (int, float) for number in numbers):
+        raise ValueError("not an answer")
     return row
 
 
@@ -354,6 +363,8 @@ def read_grants(batch: pa.RecordBatch) -> list[Grant]:
 
 def _are_bodies(column: pa.BinaryArray) -> pa.BooleanArray:
     """Which rows have a body of the size of a grant's; a warning, if some have another."""
+    import pyarrow.compute as pc
+
     sizes = pc.fill_null(pc.equal(pc.binary_length(column), GRANT_BODY.itemsize), False)
     others = len(column) - column.null_count - pc.sum(sizes, min_count=0).as_py()
     if others:

@@ -8,13 +8,13 @@ the same share one subscription.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.kernels.compiled import compiled
-from tolerant.kernels.random import absorbed
+from tolerant.kernels.random import absorbed_arrays
 from tolerant.transport.changes import ARROW
 
 SUBSCRIBE, UNSUBSCRIBE = "subscribe", "unsubscribe"
@@ -61,7 +61,7 @@ def subscription_ids(columns: Mapping[str, pa.Array]) -> NDArray[np.int64]:
     size = len(next(iter(columns.values()))) if columns else 1
     ids = np.zeros(size, np.uint64)
     for array in columns.values():
-        ids = _absorbed(ids, _bits(array))
+        ids = absorbed_arrays(ids, _bits(array))
     return (ids >> np.uint64(1)).astype(np.int64)
 
 
@@ -107,18 +107,11 @@ def _same(word: str, size: int) -> pa.DictionaryArray:
 def _bits(array: pa.Array) -> NDArray[np.uint64]:
     """A 64-bit word for each value: equal ones have equal words."""
     if pa.types.is_string(array.type):
-        from pandas.util import hash_array
-
-        return hash_array(array.to_numpy(zero_copy_only=False), categorize=False)
+        encoded = array.dictionary_encode()
+        texts = encoded.dictionary.cast(pa.binary()).to_pylist()
+        words = b"".join(blake2b(text, digest_size=8).digest() for text in texts)
+        return np.frombuffer(words, "<u8").astype(np.uint64)[encoded.indices.to_numpy()]
     values = array.to_numpy(zero_copy_only=False)
     if values.dtype.kind == "f":
         return (values.astype(np.float64) + 0.0).view(np.uint64)  # both zeros are one
     return values.astype(np.int64).view(np.uint64)
-
-
-@compiled
-def _absorbed(ids: NDArray[np.uint64], bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    together = np.empty(len(ids), np.uint64)
-    for i in range(len(ids)):
-        together[i] = absorbed(ids[i], bits[i])
-    return together

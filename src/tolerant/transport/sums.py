@@ -53,7 +53,7 @@ def sums_key(source: str, shard: int) -> str:
 
 def sums_body(sets: Sequence[Sums]) -> bytes:
     """The body of a row."""
-    return json.dumps([vars(one) for one in sets], separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps([vars(offers) for offers in sets], separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def read_sums(batch: pa.RecordBatch, source: str) -> list[SumOffers]:

@@ -140,7 +140,7 @@ def _is_dominated(labels: Labels, tick: int, span: int, base: NDArray[np.int64],
 
 
 @compiled
-def search(
+def search(  # noqa: C901, PLR0913
     labels: Labels,
     total: NDArray[np.int64],
     look: NDArray[np.int64],

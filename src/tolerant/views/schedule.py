@@ -63,7 +63,7 @@ class ScheduleOptions:
             checked_number("recompute", self.recompute)
 
 
-def schedule(
+def schedule(  # noqa: PLR0913
     costs: Sequence[Cost],
     arrivals: Any,
     limit: float,

@@ -52,7 +52,7 @@ class Scheduler:
     (6.5, (1,), 0.0)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         costs: Sequence[Cost],
         limit: float,
@@ -143,13 +143,16 @@ class Scheduler:
         mask = int(everything(self.pending))
         return self._empty(mask, self._priced(mask))
 
-    def pushed(self, table: int, rows: int, seconds: float) -> None:
+    def pushed(self, table: int, rows: int, seconds: float, *, rehearsed: bool = False) -> None:
         """Learn from a push that was made: `rows` changes of a table took `seconds`.
 
         A `Measured` cost is refitted, the newest timing weighing `learn`. Pushes that take longer than predicted lower
         the working limit by as much, and pushes that spread about their predictions lower it by that spread; those
         that match the prediction raise it again. The median of the last three pushes counts: a single slow push, caused
         by other load of the machine, affects the spread only.
+
+        `rehearsed`: the push was only made to see how slow the table is now. It may raise the slowness, and lowers
+        costs and spread but raises neither.
         """
         if not 0 <= checked_count("table", table, 0) < len(self._costs):
             raise ValueError(f"table must be one of 0 … {len(self._costs) - 1}, got {table}")
@@ -163,8 +166,9 @@ class Scheduler:
         faded = 1 + _FADING * (self._excess[table] - 1)
         self._excess[table] = max(1.0, believed, faded)
         # Only logarithms above 0, doubled: a push that finishes early makes no refresh late.
-        self._spread[table] += _MEMORY * (2 * math.log(max(1.0, over)) - self._spread[table])
-        if isinstance(cost, Measured) and self._learn > 0:
+        deviation = 0.0 if rehearsed else 2 * math.log(max(1.0, over))
+        self._spread[table] += _MEMORY * (deviation - self._spread[table])
+        if isinstance(cost, Measured) and self._learn > 0 and not (rehearsed and believed > 1):
             self._costs[table] = cost.learned(size, believed * expected if expected > 0 else took, self._learn)
             self._curves = Curves(self._costs)
 

@@ -125,7 +125,7 @@ def _breaks(curves: PackedCurves, left: Counts, extra: Counts, rates: Floats, bo
 
 
 @compiled
-def choose(
+def choose(  # noqa: PLR0913
     curves: PackedCurves,
     counts: Counts,
     extra: Counts,

@@ -81,7 +81,7 @@ class Inflow:
 
     def silences(self) -> list[int]:
         """Return when the leases of all senders run out, if they send nothing more."""
-        return [heard + self._lease + 1 for heard in self._last_heard.values()]
+        return [last + self._lease + 1 for last in self._last_heard.values()]
 
     def value(self, item: str, at: int) -> tuple[float, float] | None:
         """Return an item's value and how far a copy may be behind it; None if no giver can be trusted at `at`."""

@@ -57,7 +57,7 @@ class HttpPoller:
     Whatever a server does, the outcome is failed pulls of the requested items. Use it in an `async with`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         endpoint: Endpoint,
         queries: Iterable[Aggregate] | Poller,

@@ -21,12 +21,12 @@ from tolerant.edge.polling.endpoint import Endpoint
 from tolerant.edge.polling.hosts import Limits
 from tolerant.edge.polling.http_poller import HttpPoller, PullCounts
 from tolerant.edge.polling.sinks import LogSink
-from tolerant.kernels import snapshots
+from tolerant.kernels.snapshots import Schema, State
 from tolerant.polling import Poller
 from tolerant.polling.pull_replay import advance_to, replay_pull
 from tolerant.queries import Aggregate
 from tolerant.sql import Catalogue, CreateStream, decode, encode
-from tolerant.sql.polled import PolledQueries, poller_options
+from tolerant.sql.polled_queries import PolledQueries, poller_options
 from tolerant.sql.wire import statements_in
 from tolerant.streams import SECOND, Stream, key_parts
 from tolerant.transport import Log
@@ -39,6 +39,7 @@ from tolerant.transport.topics import QUERIES, models_topic, pulls_topic
 SAVE_EVERY = 60.0
 """Seconds between two saves of the model: this much is learned again after a crash."""
 
+SCHEMA = Schema("polling model", 1)
 _MODEL = "model"  # the key: every poller of a stream knows what all of them know
 _MOST_BYTES = 1 << 30  # of a model, once it is decompressed
 _MOST_TICKS = 10**7  # since a model was saved; for an older one replaying the pulls is faster
@@ -125,8 +126,7 @@ class StreamPoller:
 
     def save(self) -> None:
         """Save the model in the log, for the next poller of this stream."""
-        arrays, values = self.poller.state()
-        body = snapshots.pack(arrays, [encode(CreateStream(self.stream)), values])
+        body = SCHEMA.pack(State(stream=encode(CreateStream(self.stream)), poller=self.poller.state()))
         self._log.append(models_topic(self.stream.name), compacted([(_MODEL, self._position, body)]))
 
     def restore(self) -> None:
@@ -144,11 +144,11 @@ class StreamPoller:
         record = self._log.latest(models_topic(self.stream.name), _MODEL)
         if record is None or not START <= record.version <= self._log.end():
             return START
-        options = _own_options(self.poller.state()[1])
+        options = _own_options(self.poller.state())
         try:
-            arrays, (stream, values) = snapshots.unpack(record.body, _MOST_BYTES)
-            if decode(stream) == CreateStream(self.stream) and _own_options(values) == options:
-                self.poller.load(arrays, values)
+            stream, saved = SCHEMA.unpack(record.body, _MOST_BYTES).exactly("stream", "poller")
+            if decode(stream) == CreateStream(self.stream) and _own_options(saved) == options:
+                self.poller.load(saved)
                 if self._is_recent(self.poller.now):
                     return record.version
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error, RecursionError):
@@ -210,9 +210,9 @@ class StreamPoller:
         return zlib.crc32(item.encode()) % count == number - 1
 
 
-def _own_options(values: Any) -> dict[str, Any]:
+def _own_options(state: State) -> dict[str, Any]:
     """Return the options of a poller in a `Poller.state`, except servers, which follow from the queries."""
-    return {name: value for name, value in values[1].items() if name != "servers"}
+    return {name: value for name, value in state["options"].items() if name != "servers"}
 
 
 def endpoint_of(stream: Stream) -> Endpoint:

@@ -54,7 +54,7 @@ def arc_hits(references: Iterable[int], memory: int) -> int:
     return hits
 
 
-def s3_fifo_hits(references: Iterable[int], memory: int) -> int:
+def s3_fifo_hits(references: Iterable[int], memory: int) -> int:  # noqa: C901
     """Count the hits of S3-FIFO (Yang et al. 2023): a small queue of a tenth, a main one, and the names of what was
     dropped early.
     """

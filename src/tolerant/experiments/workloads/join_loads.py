@@ -33,7 +33,7 @@ def zipf_share(groups: int, top: int, beta: float) -> float:
     return float(sizes[:top].sum() / sizes.sum())
 
 
-def select_joins(
+def select_joins(  # noqa: PLR0913
     queries: int, rows: int, *, groups: int = 30, a_width: float = 1000.0, partners: int = 1000, c_half: float = 0.5,
     hot_share: float = 1.0, alpha: float | None = None, seed: int = 0,
 ) -> SelectJoins:  # fmt: skip

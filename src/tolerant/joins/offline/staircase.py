@@ -92,7 +92,7 @@ def remove_rectangle(index: RectangleIndex, place: int) -> None:
 
 
 @compiled
-def search_rectangles(
+def search_rectangles(  # noqa: PLR0913
     probes: Floats, first: int, bs: Floats, cs: Floats, main: RectangleIndex, side: RectangleIndex, method: int,
     enumerate_rows: bool, buffer: RunBuffer, ends: Integers,
 ) -> tuple[int, int, int]:  # fmt: skip
@@ -128,7 +128,7 @@ def search_rectangles(
 
 
 @compiled_no_refcount
-def _write_rows(
+def _write_rows(  # noqa: PLR0913
     b: float, bs: Floats, cs: Floats, index: RectangleIndex, runs: RunBuffer, k: int, known: bool, enumerate_rows: bool,
     buffer: RunBuffer, used: int,
 ) -> int:  # fmt: skip

@@ -1,16 +1,17 @@
-"""What a shard has counted, for `tolerant status`."""
+"""Counters of a shard, for `tolerant status`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tolerant.kernels.snapshots import State
 from tolerant.pipeline.intake import KINDS
 
 
 @dataclass
 class Counters:
-    """Rows by kind, what went wrong with rows, what was said; and, by query, time lost to late rows (microseconds)."""
+    """Rows by kind, unusable rows, rows written; and, by query, the time without late rows (microseconds)."""
 
     update: int = 0
     hello: int = 0
@@ -31,26 +32,38 @@ class Counters:
     late_sources: dict[str, list[int]] = field(default_factory=dict)  # source: late rows, longest delay in microseconds
 
     def count(self, kinds: Iterable[int]) -> None:
-        """Rows were applied; how many there were of each kind."""
+        """Adds applied rows: the number of each kind."""
         for name, number in zip(KINDS, kinds, strict=False):
-            setattr(self, name, getattr(self, name) + int(number))
+            self.add(name, int(number))
+
+    def add(self, name: str, number: int) -> None:
+        """Add to a plain count."""
+        setattr(self, name, getattr(self, name) + number)
 
     def count_late(self, source: str, rows: int, delay: int) -> None:
-        """Rows of a source came late, one of them by `delay` microseconds."""
+        """Adds late rows of a source; `delay`: the longest, microseconds."""
         count, longest = self.late_sources.get(source, (0, 0))
         self.late_sources[source] = [count + rows, max(longest, delay)]
 
     def lose(self, query: str, begin: int, end: int) -> None:
-        """A query was without a row from `begin` to `end`; spans that overlap count once."""
+        """Adds the time from `begin` to `end` in which a query was computed without a late row; overlaps count once."""
         begin = max(begin, self.lost_until.get(query, begin))
         self.lost[query] = self.lost.get(query, 0) + max(end - begin, 0)
         self.lost_until[query] = end
 
     def forget(self, query: str) -> None:
-        """A query is no more."""
+        """Removes the times of a query that was dropped."""
         self.lost.pop(query, None)
         self.lost_until.pop(query, None)
 
     def numbers(self) -> dict[str, int]:
         """All plain counts, by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, int)}
+
+    def state(self) -> State:
+        """All counters, for a snapshot."""
+        return State(vars(self))
+
+    def load(self, state: State) -> None:
+        """Restores what `state` returned."""
+        vars(self).update(zip(vars(self), state.exactly(*vars(self)), strict=True))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+
+from tolerant.kernels.snapshots import Fields, Restorable
 
 _MEMORY = 100
 """Leases for which a removed item is remembered, so that a repeated row does not add it again."""
@@ -14,8 +14,10 @@ _ROOM = 16
 _COLUMNS = {"present": np.bool_, "owner": np.int64, "last_at": np.int64, "gone_at": np.int64}
 
 
-class ItemRegistry:
+class ItemRegistry(Restorable):
     """Arrays over item indices; `gone_at` is 0 for an item that has not been removed."""
+
+    FIELDS = Fields(*_COLUMNS)
 
     def __init__(self) -> None:
         self.present = np.zeros(_ROOM, np.bool_)
@@ -60,13 +62,3 @@ class ItemRegistry:
         old = np.setdiff1d(old, waiting)
         self.gone_at[old] = 0
         return old
-
-    def state(self, size: int) -> dict[str, NDArray[Any]]:
-        """The first `size` entries of each array, for `load`."""
-        return {f"roll.{name}": getattr(self, name)[:size] for name in _COLUMNS}
-
-    def load(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Restores what `state` returned."""
-        for name, kind in _COLUMNS.items():
-            stored = arrays[f"roll.{name}"]
-            setattr(self, name, np.append(stored, np.zeros(max(_ROOM - len(stored), 0), kind)))

@@ -12,22 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tolerant.filters.state import Floats, Integers
+from tolerant.kernels.snapshots import State
 from tolerant.transport.rows import TimedRange
 
-_MOMENTS = 64
+_MOST_SPLITS = 64
 """Most splits of an interval before histories are merged on the grid."""
-_PIECES = 1000
+_MOST_RANGES = 1000
 """Most ranges in a history, and most grid cells that it may cover."""
 _CELLS = 8
 """Grid cells per latency allowance."""
 
 
-class Told(NamedTuple):
+class KnownBounds(NamedTuple):
     """Items and the bounds of each from now on; infinite where the reported history has ended."""
 
     item: Integers
@@ -36,14 +37,14 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Way:
+class _History:
     """The ranges of an item's history that have not begun, in order, and the time at which the history ends."""
 
-    pieces: tuple[TimedRange, ...]
+    ranges: tuple[TimedRange, ...]
     until: int
 
-    def moments(self) -> Iterator[int]:
-        yield from (piece.since for piece in self.pieces)
+    def splits(self) -> Iterator[int]:
+        yield from (reported.since for reported in self.ranges)
         yield self.until
 
 
@@ -52,51 +53,51 @@ class ReportedHistory:
 
     def __init__(self, latency: int) -> None:
         self._cell = max(latency // _CELLS, 1)
-        self._ways: dict[int, _Way] = {}
+        self._histories: dict[int, _History] = {}
         self._due: dict[int, dict[int, None]] = {}  # moment → the items whose bounds change then
 
-    def hear(self, item: int, way: Sequence[TimedRange], until: int, watermark: int) -> None:
+    def add(self, item: int, history: Sequence[TimedRange], until: int, watermark: int) -> None:
         """Adds the history of an item, which ends just before `until`; ignores ranges that end by the watermark.
 
         Replaces an earlier history only if the new one covers the watermark and ends later.
         """
-        known = self._ways.get(item)
-        if not way or way[-1].since > until or until <= watermark:
+        known = self._histories.get(item)
+        if not history or history[-1].since > until or until <= watermark:
             return
-        if known is not None and (until <= known.until or way[0].since > watermark):
+        if known is not None and (until <= known.until or history[0].since > watermark):
             return
-        ends = [piece.since for piece in way[1:]] + [until]
-        pieces = [piece for piece, end in zip(way, ends, strict=True) if end > max(watermark, piece.since)]
-        if len(pieces) > _PIECES or (until - watermark) // self._cell > _PIECES:
+        ends = [reported.since for reported in history[1:]] + [until]
+        ranges = [reported for reported, end in zip(history, ends, strict=True) if end > max(watermark, reported.since)]
+        if len(ranges) > _MOST_RANGES or (until - watermark) // self._cell > _MOST_RANGES:
             return  # no source keeps this much
-        if pieces and len(self._due) + len(pieces) > _MOMENTS:
-            pieces = self._coarsened(pieces, until, watermark)
-        if pieces:
-            self._keep(item, _Way(tuple(pieces), -(-until // self._cell) * self._cell))
+        if ranges and len(self._due) + len(ranges) > _MOST_SPLITS:
+            ranges = self._coarsened(ranges, until, watermark)
+        if ranges:
+            self._keep(item, _History(tuple(ranges), -(-until // self._cell) * self._cell))
 
-    def _coarsened(self, pieces: Sequence[TimedRange], until: int, watermark: int) -> list[TimedRange]:
+    def _coarsened(self, ranges: Sequence[TimedRange], until: int, watermark: int) -> list[TimedRange]:
         """Merges ranges on the grid: for each cell that they cover from its beginning, the hull of the ranges in it."""
-        found: list[TimedRange] = []
-        ends = [piece.since for piece in pieces[1:]] + [until]
-        first = max(watermark, pieces[0].since) // self._cell * self._cell
+        hulls: list[TimedRange] = []
+        ends = [reported.since for reported in ranges[1:]] + [until]
+        first = max(watermark, ranges[0].since) // self._cell * self._cell
         for begin in range(first, until, self._cell):
             end = begin + self._cell
             there = [
-                p for p, ended in zip(pieces, ends, strict=True) if p.since < end and ended > max(begin, watermark)
+                p for p, ended in zip(ranges, ends, strict=True) if p.since < end and ended > max(begin, watermark)
             ]
             if there[0].since <= max(begin, watermark):
-                found.append(TimedRange(begin, min(p.least for p in there), max(p.most for p in there)))
-        return found
+                hulls.append(TimedRange(begin, min(p.least for p in there), max(p.most for p in there)))
+        return hulls
 
-    def _keep(self, item: int, way: _Way) -> None:
+    def _keep(self, item: int, history: _History) -> None:
         self._drop(item)
-        self._ways[item] = way
-        for moment in way.moments():
+        self._histories[item] = history
+        for moment in history.splits():
             self._due.setdefault(moment, {})[item] = None
 
     def _drop(self, item: int) -> None:
-        way = self._ways.pop(item, None)
-        for moment in way.moments() if way is not None else ():
+        history = self._histories.pop(item, None)
+        for moment in history.splits() if history is not None else ():
             items = self._due[moment]
             items.pop(item, None)
             if not items:
@@ -105,34 +106,35 @@ class ReportedHistory:
     def forget(self, items: Iterable[int], at: int) -> None:
         """Ends the histories of these items at `at`."""
         for item in items:
-            if item in self._ways:
-                self._keep(item, _Way((), at))
+            if item in self._histories:
+                self._keep(item, _History((), at))
 
     def next(self, until: int) -> int | None:
-        """The next time at which the bounds of an item change, or None if that is after `until`."""
+        """Returns the next time at which the bounds of an item change, or None if that is after `until`."""
         return min((moment for moment in self._due if moment <= until), default=None)
 
-    def reach(self, at: int) -> Told:
+    def advance_to(self, at: int) -> KnownBounds:
         """Advances to `at`; returns the items whose bounds change, with the bounds that hold from now on."""
         due = dict.fromkeys(item for moment in sorted(self._due) if moment <= at for item in self._due[moment])
-        found: dict[int, tuple[float, float]] = {}
+        bounds: dict[int, tuple[float, float]] = {}
         for item in due:
-            way = self._ways[item]
-            begun = sum(piece.since <= at for piece in way.pieces)
-            found[item] = (-np.inf, np.inf) if way.until <= at else way.pieces[begun - 1][1:]
-            if way.until <= at:
+            history = self._histories[item]
+            begun = sum(reported.since <= at for reported in history.ranges)
+            bounds[item] = (-np.inf, np.inf) if history.until <= at else history.ranges[begun - 1][1:]
+            if history.until <= at:
                 self._drop(item)
             else:
-                self._keep(item, _Way(way.pieces[begun:], way.until))
-        ends = np.array(list(found.values()), np.float64).reshape(len(found), 2)
-        return Told(np.array(list(found), np.int64), ends[:, 0], ends[:, 1])
+                self._keep(item, _History(history.ranges[begun:], history.until))
+        ends = np.array(list(bounds.values()), np.float64).reshape(len(bounds), 2)
+        return KnownBounds(np.array(list(bounds), np.int64), ends[:, 0], ends[:, 1])
 
-    def state(self) -> list[Any]:
-        """The state as plain values, for `load`."""
-        return [[item, way.pieces, way.until] for item, way in self._ways.items()]
+    def state(self) -> State:
+        """The histories that have not ended, for a snapshot."""
+        return State(histories=[[item, known.ranges, known.until] for item, known in self._histories.items()])
 
-    def load(self, values: list[Any]) -> None:
+    def load(self, state: State) -> None:
         """Restores what `state` returned."""
-        self._ways, self._due = {}, {}
-        for item, pieces, until in values:
-            self._keep(int(item), _Way(tuple(TimedRange(*piece) for piece in pieces), until))
+        (histories,) = state.exactly("histories")
+        self._histories, self._due = {}, {}
+        for item, ranges, until in histories:
+            self._keep(int(item), _History(tuple(TimedRange(*reported) for reported in ranges), until))

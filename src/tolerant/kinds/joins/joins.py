@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from tolerant.joins import BEFORE, NEVER, JoinDelta, JoinDeltaRuns, RowLifetimes, TwoSidedBandJoins, stabbing_partition
 from tolerant.kernels.compiled import compiled
+from tolerant.kernels.snapshots import State
+from tolerant.kinds.joins.join_columns import Joining
+from tolerant.kinds.joins.select import BandJoinSelect, JoinSelect
 from tolerant.pipeline.range_partitioner import RangePartitioner
 from tolerant.pipeline.shard_range import SINGLE_SHARD, Part
 from tolerant.pipeline.sides import PairSide, SideChanges, Sides
 from tolerant.relations import SubscriptionTable
 from tolerant.sql import CreateQuery
-from tolerant.sql.join_columns import Joining
-from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect
 from tolerant.sql.templates import parameter_types
 from tolerant.transport.results import results_batch
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
@@ -56,11 +57,10 @@ class Joins:
         self,
         query: CreateQuery,
         sides: Sides,
-        state: Mapping[str, NDArray[Any]] | None = None,
+        state: State | None = None,
         part: Part = SINGLE_SHARD,
     ) -> None:
-        select = query.select
-        assert isinstance(select, EqualityJoinSelect | BandJoinSelect)
+        select = JoinSelect.of(query)
         self.query, self._part = query, part
         self._turned = sides[0].table.name != select.left  # the pair's order is that of names
         self._sides: Sides = (sides[1], sides[0]) if self._turned else sides
@@ -68,34 +68,45 @@ class Joins:
         self._tables = [(table.name, table.columns) for table in tables]
         self._types = parameter_types(query, tables)
         self._on = select.on
-        is_spread = part.shards > 1 and isinstance(select, BandJoinSelect) and part.ranges is None
-        self._stretches = RangePartitioner(part, state) if is_spread else None
+        is_spread = part.shards > 1 and BandJoinSelect.matching(query) is not None and part.ranges is None
+        self._stretches = RangePartitioner(part) if is_spread else None
         known = self._types | {_OWN: "BOOLEAN"} if is_spread else self._types
-        self.subscriptions = SubscriptionTable(known) if state is None else SubscriptionTable.load(known, state)
-        if state is None and not query.parameters:
+        self.subscriptions = SubscriptionTable(known)
+        self._counts = np.zeros(len(_COUNTED), np.int64)
+        self._is_regrouped = True  # since the last rows
+        if state is not None:
+            self._load(state)
+        elif not query.parameters:
             self.subscriptions.add_many(subscription_ids({}), {_OWN: np.array([part.shard == 0])})
-        self._counts = np.zeros(len(_COUNTED), np.int64) if state is None else state["counts"].copy()
-        self._is_regrouped = state is None or bool(state["regrouped"][0])  # since the last rows
         self._joining = Joining(query, *tables)
         self._core = self._joining.core()
         self._listen(self.subscriptions.ids(), self.subscriptions.columns())
         self._core.store(*(self._held(place) for place in (0, 1)))
 
+    def _load(self, state: State) -> None:
+        subscriptions, partitioner, self._counts, self._is_regrouped = state.exactly(
+            "subscriptions", "partitioner", "counts", "is_regrouped"
+        )
+        self.subscriptions = SubscriptionTable.load(self.subscriptions.parameters, subscriptions)
+        if self._stretches is not None:
+            self._stretches.load(partitioner)
+
     @classmethod
-    def over(
-        cls, query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None, part: Part = SINGLE_SHARD
-    ) -> Joins:
+    def over(cls, query: CreateQuery, sides: Sides, state: State | None, part: Part = SINGLE_SHARD) -> Joins:
         """A new query over the rows that there are, or the one whose subscriptions were these."""
         return cls(query, sides, state, part)
 
     def __len__(self) -> int:
         return len(self.subscriptions)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """The subscriptions, and what was counted."""
-        own = {} if self._stretches is None else self._stretches.state()
-        regrouped = np.array([self._is_regrouped])
-        return {**self.subscriptions.state(), **own, "counts": self._counts.copy(), "regrouped": regrouped}
+        return State(
+            subscriptions=self.subscriptions.state(),
+            partitioner=None if self._stretches is None else self._stretches.state(),
+            counts=self._counts.copy(),
+            is_regrouped=self._is_regrouped,
+        )
 
     def figures(self) -> dict[str, float]:
         """Counts rows inserted or deleted, results of single subscriptions that appeared and that were retracted, and
@@ -106,11 +117,11 @@ class Joins:
         last = self._ends(*_own(self.subscriptions.ids(), self.subscriptions.columns()))[-2:]
         sizes, total = np.bincount(stabbing_partition(*last)[0]), len(self.subscriptions)
         hot = float(sizes[sizes >= HOT * total].sum() / total) if total else 0.0
-        found = dict(zip(_COUNTED, self._counts.tolist(), strict=True)) | {"groups": len(sizes), "hot": round(hot, 4)}
+        counts = dict(zip(_COUNTED, self._counts.tolist(), strict=True)) | {"groups": len(sizes), "hot": round(hot, 4)}
         if self._part.shard:
             same = ("rows", "rebuilds") if self._stretches is not None else ("rebuilds", "groups", "hot")
-            found |= dict.fromkeys(same, 0)
-        return found
+            counts |= dict.fromkeys(same, 0)
+        return counts
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Subscribe and unsubscribe, in the order of the rows.
@@ -137,38 +148,38 @@ class Joins:
     def _place(self, ids: Integers, given: dict[str, NDArray[Any]]) -> None:
         """Note among the parameters of subscriptions that come which of them are this shard's."""
         if self._stretches is not None:
-            held = self._ends(self.subscriptions.ids(), self.subscriptions.columns())[0]
-            given[_OWN] = self._stretches.place(held, self._ends(ids, given)[0])
+            current = self._ends(self.subscriptions.ids(), self.subscriptions.columns())[0]
+            given[_OWN] = self._stretches.place(current, self._ends(ids, given)[0])
 
-    def say(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
+    def outputs(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
         """The result rows that the changes make and unmake."""
         whole = (changes[1], changes[0]) if self._turned else changes
         self._counts[_COUNTED.index("rebuilds")] += self._is_regrouped
         self._is_regrouped = False
-        said = [self._tell(part, whole) for part in in_parts(whole, PART)]
+        batches = [self._delta(part, whole) for part in in_parts(whole, PART)]
         for place, side in enumerate(whole):
             gone = ~side.changes.insert
             self._joining.drop(place, {name: column[gone] for name, column in side.changes.columns.items()})
-        return [(answers_topic(self.query.name), batch) for batch in said if batch is not None]
+        return [(answers_topic(self.query.name), batch) for batch in batches if batch is not None]
 
-    def _tell(self, part: Both, whole: Both) -> pa.RecordBatch | None:
+    def _delta(self, part: Both, whole: Both) -> pa.RecordBatch | None:
         """Whole transactions, some of those that apply now."""
-        told = self._runs(self._touched(0, part[0]), self._touched(1, part[1]))
-        sizes, appear = told.stop - told.start, told.sign > 0
+        runs = self._runs(self._touched(0, part[0]), self._touched(1, part[1]))
+        sizes, appear = runs.stop - runs.start, runs.sign > 0
         self._counts += (self._counted(part), int(sizes[appear].sum()), int(sizes[~appear].sum()), 0)
-        return self._results(told, whole) if len(told.sign) else None
+        return self._results(runs, whole) if len(runs.sign) else None
 
     def _counted(self, part: Both) -> int:
         """How many rows came or went, those once that several shards have."""
         values = (side.changes.columns[on] for side, on in zip(part, self._on, strict=True))
-        return sum(int(np.count_nonzero(self._part.counts(one))) for one in values)
+        return sum(int(np.count_nonzero(self._part.counts(column))) for column in values)
 
     def _runs(self, r: RowLifetimes, s: RowLifetimes) -> JoinDeltaRuns:
         """What the changes come to, in order: by moment, retracted first, then by the rows."""
         if isinstance(self._core, TwoSidedBandJoins):
-            told = self._core.change_runs(r, s)
-            order = np.lexsort((told.start, told.s, told.r, told.sign, told.moment))
-            return JoinDeltaRuns(told.queries, *(column[order] for column in told[1:]))
+            runs = self._core.change_runs(r, s)
+            order = np.lexsort((runs.start, runs.s, runs.r, runs.sign, runs.moment))
+            return JoinDeltaRuns(runs.queries, *(column[order] for column in runs[1:]))
         return in_runs(self._core.change(r, s))
 
     def _listen(self, ids: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -196,21 +207,21 @@ class Joins:
         columns = {name: column[first] for name, column in side.changes.columns.items()}
         return RowLifetimes(rows, comes, goes, self._joining.values(place, columns, comes > BEFORE))
 
-    def _results(self, told: JoinDeltaRuns, whole: Both) -> pa.RecordBatch:
+    def _results(self, runs: JoinDeltaRuns, whole: Both) -> pa.RecordBatch:
         """One row for each result row and moment, with its subscriptions; of a band join for each group of these."""
         moments, steps = _last_steps(*whole)
         columns: dict[str, NDArray[Any]] = {}
-        for side, changes, rows in zip(self._sides, whole, (told.r, told.s), strict=True):
-            found = _rows_of(side, changes, rows)
-            columns |= {f"{side.table.name}.{name}": column for name, column in found.items()}
+        for side, changes, rows in zip(self._sides, whole, (runs.r, runs.s), strict=True):
+            side_columns = _rows_of(side, changes, rows)
+            columns |= {f"{side.table.name}.{name}": column for name, column in side_columns.items()}
         return results_batch(
             self._tables,
-            insert=told.sign > 0,
-            at=told.moment,
-            steps=steps[np.searchsorted(moments, told.moment)],
-            starts=told.start,
-            stops=told.stop,
-            subscriptions=told.queries,
+            insert=runs.sign > 0,
+            at=runs.moment,
+            steps=steps[np.searchsorted(moments, runs.moment)],
+            starts=runs.start,
+            stops=runs.stop,
+            subscriptions=runs.queries,
             columns=columns,
             shard=self._part.number,
         )
@@ -244,30 +255,30 @@ def _last_steps(*sides: SideChanges) -> tuple[Integers, Integers]:
     return at[order][last], steps[order][last]
 
 
-def in_runs(told: JoinDelta) -> JoinDeltaRuns:
+def in_runs(delta: JoinDelta) -> JoinDeltaRuns:
     """What was told one by one, by moment, retracted first, then by the rows; the queries of each result row sorted."""
-    if not len(told.sign):
-        return JoinDeltaRuns(told.query, *(np.zeros(0, np.int64) for _ in range(6)))
-    moments = np.unique(told.moment, return_inverse=True)[1]
-    bounds, order = grouped(moments, told)
-    chosen, queries = order[bounds[:-1]], told.query[order]
+    if not len(delta.sign):
+        return JoinDeltaRuns(delta.query, *(np.zeros(0, np.int64) for _ in range(6)))
+    moments = np.unique(delta.moment, return_inverse=True)[1]
+    bounds, order = grouped(moments, delta)
+    chosen, queries = order[bounds[:-1]], delta.query[order]
     sort_parts(queries, bounds)
-    return JoinDeltaRuns(queries, bounds[:-1], bounds[1:], *(column[chosen] for column in told[1:]))
+    return JoinDeltaRuns(queries, bounds[:-1], bounds[1:], *(column[chosen] for column in delta[1:]))
 
 
-def grouped(moments: Integers, told: JoinDelta) -> tuple[Integers, Integers]:
+def grouped(moments: Integers, delta: JoinDelta) -> tuple[Integers, Integers]:
     """An order of what is told: by moment, retracted first, then by the rows. (Where each result row's part of it
     begins, with the end of all; the order.)
     """
-    sizes = tuple(int(column.max()) + 1 for column in (told.r, told.s))
+    sizes = tuple(int(column.max()) + 1 for column in (delta.r, delta.s))
     if (int(moments.max()) + 1) * 2 * sizes[0] * sizes[1] < 1 << 62:
-        key = ((moments * 2 + (told.sign > 0)) * sizes[0] + told.r) * sizes[1] + told.s
+        key = ((moments * 2 + (delta.sign > 0)) * sizes[0] + delta.r) * sizes[1] + delta.s
         order = np.argsort(key)
         begins = np.diff(key[order]) != 0
     else:
-        order = np.lexsort((told.s, told.r, told.sign, moments))
+        order = np.lexsort((delta.s, delta.r, delta.sign, moments))
         begins = np.zeros(len(order) - 1, np.bool_)
-        for column in (told.s, told.r, told.sign, moments):
+        for column in (delta.s, delta.r, delta.sign, moments):
             begins |= np.diff(column[order]) != 0
     return np.concatenate([[0], np.flatnonzero(begins) + 1, [len(order)]]), order
 
@@ -287,9 +298,9 @@ def _rows_of(side: PairSide, changes: SideChanges, rows: Integers) -> dict[str, 
     is_changed = np.isin(wanted, numbers)
     places = first[np.searchsorted(numbers, wanted[is_changed])]
     others = side.relation.of(side.numbers.keys(wanted[~is_changed]))
-    found = {}
+    columns = {}
     for name, column in others.items():
         values = np.empty(len(wanted), column.dtype)
         values[is_changed], values[~is_changed] = changes.changes.columns[name][places], column
-        found[name] = values[back]
-    return found
+        columns[name] = values[back]
+    return columns

@@ -1,24 +1,19 @@
-"""The kinds of query that the shard of a pair of tables can host beside each other: one class a kind, listed here by
-their select.
-
-To add one: a file here with a class that has the methods of `PairQuery` and a classmethod `over` of type `Maker`; a
-line in `MAKERS`; `available=True` and a `check` in its file of `tolerant.sql.kinds`; a line in
-`tolerant.client.listeners.LISTENERS` if clients can subscribe to it.
+"""What the shard of a pair of tables hosts beside each other: queries of the kinds whose `QueryKind.shard_query` is a
+`Maker`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from tolerant.kinds.joins.joins import Joins
+from tolerant.kernels.snapshots import State
 from tolerant.pipeline.shard_range import SINGLE_SHARD, Part
 from tolerant.pipeline.sides import SideChanges, Sides
 from tolerant.sql import CreateQuery
-from tolerant.sql.statements import BandJoinSelect, EqualityJoinSelect, Select
+from tolerant.sql.query_kind import shard_query_of
 
 
 class PairQuery(Protocol):
@@ -41,7 +36,7 @@ class PairQuery(Protocol):
         """
         ...
 
-    def say(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
+    def outputs(self, changes: tuple[SideChanges, SideChanges]) -> list[tuple[str, pa.RecordBatch]]:
         """What the changes of the two tables are to those who listen: batches with their topics.
 
         It is called for all that applies at one time, so that a backlog costs no more than its changes; what is said
@@ -53,29 +48,20 @@ class PairQuery(Protocol):
         """Counts and shares for `tolerant status`, by what they are of; may be none. A function of the log."""
         ...
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """What cannot be worked out again from the statement and the tables' rows, as arrays for a snapshot."""
+    def state(self) -> State:
+        """What cannot be worked out again from the statement and the tables' rows, for a snapshot."""
         ...
 
 
-Maker = Callable[[CreateQuery, Sides, Mapping[str, NDArray[Any]] | None, Part], PairQuery]
+Maker = Callable[[CreateQuery, Sides, State | None, Part], PairQuery]
 """Makes a query from its statement, its tables with the rows that they have now, the state that it had (None: it is
 new), and which shard it is in.
 """
 
-MAKERS: dict[type[Select], Maker] = {
-    BandJoinSelect: Joins.over,
-    EqualityJoinSelect: Joins.over,
-}
 
-
-def is_hosted(query: CreateQuery) -> bool:
-    """Whether a pair's shard has a class for such a query."""
-    return type(query.select) in MAKERS
-
-
-def pair_query(
-    query: CreateQuery, sides: Sides, state: Mapping[str, NDArray[Any]] | None = None, part: Part = SINGLE_SHARD
-) -> PairQuery:
-    """The query, new or as `state` says; `is_hosted` must be true of it."""
-    return MAKERS[type(query.select)](query, sides, state, part)
+def pair_query(query: CreateQuery, sides: Sides, state: State | None = None, part: Part = SINGLE_SHARD) -> PairQuery:
+    """The query, new or as `state` says; its kind must have a `QueryKind.shard_query`, which is a Maker."""
+    make = shard_query_of(query)
+    assert make is not None
+    made: PairQuery = make(query, sides, state, part)
+    return made

@@ -7,22 +7,21 @@ batch of results says what share of all results has been found so far, by estima
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.kernels import snapshots
+from tolerant.kernels.snapshots import State
+from tolerant.kinds.kept_joins.select import KeepJoinSelect
 from tolerant.pipeline.join_codes import codes
 from tolerant.pipeline.shard_range import SINGLE_SHARD, Part
 from tolerant.relations import Changes
 from tolerant.relations.row_changes import empty_columns
-from tolerant.relations.texts import packed_texts, unpacked_texts
 from tolerant.retention import Keeper, ShareEstimate
 from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import KeepJoinSelect
 from tolerant.transport.results import kept_batch
 from tolerant.transport.rows import compacted
 from tolerant.transport.subscriptions import subscription_ids
@@ -57,26 +56,16 @@ class Rows:
         places = np.searchsorted(self.numbers, numbers)
         return {name: column[places] for name, column in self.columns.items()}
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Everything, as arrays of numbers."""
-        found: dict[str, NDArray[Any]] = {"numbers": self.numbers}
-        for name, column in self.columns.items():
-            if column.dtype == object:
-                found[f"column.{name}"], found[f"lengths.{name}"] = packed_texts(column)
-            else:
-                found[f"column.{name}"] = column
-        return found
+    def state(self) -> State:
+        """Everything, for a snapshot."""
+        return State(numbers=self.numbers, columns=State(self.columns))
 
     @classmethod
-    def load(cls, names: Mapping[str, bool], arrays: Arrays) -> Rows:
-        """What `state` was taken of; the columns, and whether they are texts."""
-        columns = {
-            name: unpacked_texts(arrays[f"column.{name}"], arrays[f"lengths.{name}"])
-            if is_text
-            else arrays[f"column.{name}"].copy()
-            for name, is_text in names.items()
-        }
-        return cls(arrays["numbers"].copy(), columns)
+    def load(cls, names: Iterable[str], state: State) -> Rows:
+        """What `state` was taken of; the names of the columns."""
+        numbers, columns = state.exactly("numbers", "columns")
+        names = list(names)
+        return cls(numbers, dict(zip(names, columns.exactly(*names), strict=True)))
 
 
 class ForAll:
@@ -105,10 +94,9 @@ class KeptJoin(ForAll):
         query: CreateQuery,
         tables: tuple[CreateTable, CreateTable],
         part: Part = SINGLE_SHARD,
-        state: Arrays | None = None,
+        state: State | None = None,
     ) -> None:
-        select = query.select
-        assert isinstance(select, KeepJoinSelect)
+        select = KeepJoinSelect.of(query)
         self.query, self._on, self._part = query, select.on, part
         self._turned = tables[0].name != select.left  # a pair's order is that of names
         self._tables = (tables[1], tables[0]) if self._turned else tables
@@ -127,29 +115,29 @@ class KeptJoin(ForAll):
         """How many rows are kept, in all shards."""
         return len(self._keeper)
 
-    def say(
+    def outputs(
         self, changes: tuple[Changes, Changes], steps: tuple[Integers, Integers]
     ) -> list[tuple[str, pa.RecordBatch]]:
         """The result rows that rows of both tables, in the pair's order, make with what is kept."""
         if self._turned:
             changes, steps = (changes[1], changes[0]), (steps[1], steps[0])
         order = np.argsort(np.concatenate(steps))
-        at = np.concatenate([one.at for one in changes])[order]
+        at = np.concatenate([side.at for side in changes])[order]
         values = np.concatenate(
-            [codes(one.columns[on]) for one, on in zip(changes, self._on, strict=True)]
+            [codes(side.columns[on]) for side, on in zip(changes, self._on, strict=True)]
         )[order]  # fmt: skip
-        streams = np.repeat([0, 1], [len(one) for one in changes])[order]
+        streams = np.repeat([0, 1], [len(side) for side in changes])[order]
         first, mine = self._keeper.came, self._part.owns(values)
-        for k, (rows, one) in enumerate(zip(self._rows, changes, strict=True)):
+        for k, (rows, side) in enumerate(zip(self._rows, changes, strict=True)):
             own = mine[streams == k]
-            columns = one.columns if own.all() else {name: column[own] for name, column in one.columns.items()}
+            columns = side.columns if own.all() else {name: column[own] for name, column in side.columns.items()}
             rows.add(first + np.flatnonzero((streams == k) & mine), columns)
-        held, new = self._keeper.take(at, streams, values)
-        said = self._results(held, new - first, streams, mine, at, np.sort(np.concatenate(steps)), first)
+        known, new = self._keeper.take(at, streams, values)
+        outputs = self._results(known, new - first, streams, mine, at, np.sort(np.concatenate(steps)), first)
         kept = self._keeper.held()
         for rows in self._rows:
             rows.keep(kept)
-        return said
+        return outputs
 
     def share(self) -> ShareEstimate:
         """What part of all results has been found, by estimate."""
@@ -171,28 +159,22 @@ class KeptJoin(ForAll):
         rounded = {"share": round(share, 4), "error": round(error, 4)}
         return {"rows": self._keeper.came, "kept": len(self._keeper), "found": self._found, **rounded}
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """All that is kept and known."""
-        arrays, values = self._keeper.state()
-        for k, rows in enumerate(self._rows):
-            arrays |= {f"rows.{k}.{name}": array for name, array in rows.state().items()}
-        packed = snapshots.pack(arrays, [values, self._found, self._step])
-        return {"kept": np.frombuffer(packed, np.uint8)}
+        rows = State({str(k): rows.state() for k, rows in enumerate(self._rows)})
+        return State(keeper=self._keeper.state(), rows=rows, found=self._found, step=self._step)
 
-    def _load(self, state: Arrays) -> None:
-        arrays, (values, self._found, self._step) = snapshots.unpack(state["kept"].tobytes())
-        self._keeper = Keeper.load(arrays, values)
+    def _load(self, state: State) -> None:
+        keeper, rows, self._found, self._step = state.exactly("keeper", "rows", "found", "step")
+        self._keeper = Keeper.load(keeper)
         self._rows = tuple(
-            Rows.load(
-                {column.name: column.type == "STRING" for column in table.columns},
-                {name.removeprefix(f"rows.{k}."): array for name, array in arrays.items()},
-            )
-            for k, table in enumerate(self._tables)
+            Rows.load([column.name for column in table.columns], fields)
+            for table, fields in zip(self._tables, rows.exactly("0", "1"), strict=True)
         )
 
     def _results(
         self,
-        held: Integers,
+        known: Integers,
         new: Integers,
         streams: Integers,
         mine: NDArray[np.bool_],
@@ -205,13 +187,13 @@ class KeptJoin(ForAll):
         """
         last = steps[np.searchsorted(at, at[new], side="right") - 1]  # of the moment
         own = mine[new]
-        held, new = held[own], new[own]
+        known, new = known[own], new[own]
         is_r = streams[new] == 0
-        found = [
-            rows.of(np.where(mine, new + first, held))
+        joined = [
+            rows.of(np.where(mine, new + first, known))
             for rows, mine in zip(self._rows, (is_r, ~is_r), strict=True)
         ]  # fmt: skip
-        equal = np.asarray(found[0][self._on[0]] == found[1][self._on[1]], np.bool_)
+        equal = np.asarray(joined[0][self._on[0]] == joined[1][self._on[1]], np.bool_)
         counts = ~own  # what others find they look at themselves: equal codes of texts that differ are that rare
         counts[own] = equal
         self._is_news = bool(counts.any())
@@ -222,7 +204,7 @@ class KeptJoin(ForAll):
             return []
         columns = {
             f"{table.name}.{name}": column[equal]
-            for table, of_table in zip(self._tables, found, strict=True)
+            for table, of_table in zip(self._tables, joined, strict=True)
             for name, column in of_table.items()
         }
         share, _ = self.share()

@@ -11,53 +11,54 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tolerant.kernels.snapshots import Schema, State
 from tolerant.kinds.kept_joins.kept_join import KeptJoin
-from tolerant.kinds.lookups.lookup_join import Fetch, LookedUp
+from tolerant.kinds.kept_joins.lookup_join import Fetch, LookedUp
+from tolerant.kinds.kept_joins.select import KeepJoinSelect
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import DeadRow
-from tolerant.pipeline.rows_shard import Arrays, Integers, RowsShard, Side
+from tolerant.pipeline.rows_shard import Integers, RowsShard, Side
 from tolerant.pipeline.shard_range import Part
 from tolerant.relations import Changes
 from tolerant.sql import AppendOnlyJoinInput, CreateQuery
-from tolerant.sql.statements import KeepJoinSelect
 from tolerant.transport.rows import pack
 
 
-class AppendOnlyJoinShard(RowsShard[KeptJoin | LookedUp]):
-    """`Hosted` by Spark; see the module. What sources have said before is known by the sides' relations, which have no
-    rows. `fetch`: where rows are looked up; None: no query may.
+class AppendOnlyJoinShard(RowsShard[KeptJoin | LookedUp, Side]):
+    """`Hosted` by Spark; see the module. The sides' relations have no rows, but know the newest row of each source.
+    `fetch`: where rows are looked up; None: no query may.
 
     Of several shards each decides about all rows, alike, and keeps those that are joined on values of its own: so the
-    room is where it is needed, and what is found is what one shard would find.
+    room is where it is needed, and the result is that of one shard.
     """
 
+    SCHEMA = Schema("kept_joins", 1)
+
     def __init__(self, pair: AppendOnlyJoinInput, shard: int = 0, fetch: Fetch | None = None) -> None:
-        one, other = (Side(table) for table in pair.tables)
-        super().__init__(pair.name, (one, other), shard)
+        super().__init__(pair.name, pair.tables, Side, shard)
         self._tables, self._fetch, self._part = pair.tables, fetch, Part(shard, pair.shards)
-        self._tally["came"] = 0
+        self._counters["came"] = 0
 
     def _is_hosted(self, query: CreateQuery) -> bool:
-        return isinstance(query.select, KeepJoinSelect)
+        return KeepJoinSelect.matching(query) is not None
 
-    def _make(self, query: CreateQuery, state: Arrays | None) -> KeptJoin | LookedUp:
-        assert isinstance(query.select, KeepJoinSelect)
-        if query.select.file is not None:
+    def _make(self, query: CreateQuery, state: State | None) -> KeptJoin | LookedUp:
+        if query.select.file_digest is not None:
             assert self._fetch is not None
             return LookedUp(query, self._tables, self._fetch, self._part, state)
         return KeptJoin(query, self._tables, self._part, state)
 
-    def _apply(self, found: Sequence[Changes]) -> None:
-        self._tally["changes"] += sum(map(len, found))
-        grown = [self._grown(side, changes) for side, changes in zip(self._sides, found, strict=True)]
+    def _apply(self, changes: Sequence[Changes]) -> None:
+        self._count("changes", sum(map(len, changes)))
+        grown = [self._grown(side, own) for side, own in zip(self._sides, changes, strict=True)]
         if any(map(len, grown)):
-            self._tally["came"] += sum(map(len, grown))
-            self._tell(grown, self._numbered(grown))
+            self._count("came", sum(map(len, grown)))
+            self._publish(grown, self._numbered(grown))
 
-    def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
-        (one, other), (first, second) = effects, steps
+    def _publish(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
+        (left, right), (first, second) = effects, steps
         for query in self._queries.values():
-            self._say_for(query, query.say((one, other), (first, second)))
+            self._publish_for(query, query.outputs((left, right), (first, second)))
             self._outputs += [Output(topic, pack(batch)) for topic, batch in query.current()]
 
     def _forget(self, side: Side) -> None:
@@ -67,14 +68,14 @@ class AppendOnlyJoinShard(RowsShard[KeptJoin | LookedUp]):
         return sum(query.held for query in self._queries.values())
 
     def _grown(self, side: Side, changes: Changes) -> Changes:
-        """The rows that came; the others are dead letters."""
+        """The inserted rows; the others are dead letters."""
         changes = changes.take(side.relation.unapplied(changes)) if len(changes) else changes
         if changes.insert.all():
             return changes
         gone = ~changes.insert
         gone_at = set(zip(changes.keys[gone].tolist(), changes.at[gone].tolist(), strict=True))
         whole = zip(changes.keys.tolist(), changes.at.tolist(), strict=True)
-        refused = np.fromiter((one in gone_at for one in whole), np.bool_, len(changes))
+        refused = np.fromiter((row in gone_at for row in whole), np.bool_, len(changes))
         for row in np.flatnonzero(refused).tolist():
             done = "replaced" if changes.insert[row] else "deleted"
             self._dead.append(

@@ -1,15 +1,12 @@
-"""Where the shard of a stream with a network stands in time, and what it knows of the aggregators' lives."""
+"""What the shard of a stream with a network knows of the aggregators' lives."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from tolerant.pipeline.intake import KINDS
 from tolerant.transport.rows import NO_TIME
-
-_TALLY = (
-    *KINDS[:-1], "grants", "reports", "late", "dead", "duplicates", "strays", "bytes", "boundaries", "plans", "levels",
-)  # fmt: skip
 
 
 @dataclass
@@ -25,7 +22,7 @@ class Alive:
     late: int = 0
     lived: int = NO_TIME
     unproven: bool = False
-    """Whether it may have died since it was last heard: what it said then may not hold any more."""
+    """Whether it may have died since it was last heard: what it sent before that may not hold any more."""
     coming: tuple[int, int] = (0, NO_TIME)
 
     def read(self, epoch: int, through: int) -> None:
@@ -44,27 +41,86 @@ class Alive:
 
     @property
     def trusted(self) -> bool:
-        """Whether what it said last still holds."""
+        """Whether its last values still hold."""
         return not (self.silent or self.unproven)
 
 
-@dataclass
-class Life:
-    """Where the shard stands; plain values, kept as they are."""
+class Aggregators:
+    """The aggregators of a network by name: which are live, and up to when each is known to have lived."""
 
-    watermark: int | None = None
-    passed: int = 0
-    """Boundaries."""
-    look: int = 0
-    """The boundary at which plans are looked at next, and how many it was after the last look."""
-    gap: int = 1
-    epoch: int = 0
-    issued: int = 0
-    foreign_epoch: int = 0
-    reported: int = -1
-    pace: float = 0.0
-    """Rows of parts per period, smoothed."""
-    counted: int = 0
-    """Rows of parts up to the last boundary."""
-    tally: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TALLY, 0))
-    lost: dict[str, int] = field(default_factory=dict)
+    def __init__(self, names: Iterable[str], lease: int) -> None:
+        self._lease = lease
+        self._alive = {name: Alive(NO_TIME) for name in names}
+
+    def __getitem__(self, name: str) -> Alive:
+        return self._alive[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._alive
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._alive)
+
+    def items(self) -> Iterable[tuple[str, Alive]]:
+        """(name, aggregator) of all."""
+        return self._alive.items()
+
+    def begin(self, at: int) -> None:
+        """Every aggregator counts as live for a lease from now on."""
+        for alive in self._alive.values():
+            alive.heard = at
+
+    def next_change(self, reached: int, until: int) -> int:
+        """The first moment after `reached` at which one falls silent or is not proven live any more; else `until`."""
+        silence = min((a.heard + self._lease + 1 for a in self._alive.values() if not a.silent), default=until)
+        doubt = min((a.lived + 1 for a in self._alive.values() if a.trusted and a.epoch), default=until)
+        return min(silence, max(doubt, reached + 1))
+
+    def falling_silent(self, at: int) -> Iterator[str]:
+        """Mark one after the other those that are silent at `at`, and yield their names."""
+        for name, alive in self._alive.items():
+            if not alive.silent and alive.heard + self._lease < at:
+                alive.silent = True
+                yield name
+
+    def losing_proof(self, at: int) -> Iterator[str]:
+        """Mark one after the other those not known to be alive at `at`, and yield their names: they may have crashed,
+        and their items changed.
+        """
+        for name, alive in self._alive.items():
+            if alive.trusted and alive.epoch and alive.lived < at:
+                alive.unproven = True
+                yield name
+
+    def regaining_proof(self, at: int) -> Iterator[str]:
+        """Clear the mark of those whose rows show that they were alive after `at`, and yield their names: they had sent
+        every change.
+        """
+        for name, alive in self._alive.items():
+            if alive.unproven and alive.lived > at:
+                alive.unproven = False
+                yield name
+
+    def returns(self, name: str, at: int) -> bool:
+        """Whether a silent one has been heard again, which it then is not any more."""
+        alive = self._alive[name]
+        if not alive.silent or alive.heard + self._lease < at:
+            return False
+        alive.silent = alive.unproven = False
+        return True
+
+    def distrusted(self) -> list[str]:
+        """Those whose last values may not hold."""
+        return [name for name, alive in self._alive.items() if not alive.trusted]
+
+    def are_silent(self) -> bool:
+        """Whether all are silent."""
+        return all(alive.silent for alive in self._alive.values())
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {name: vars(alive) for name, alive in self._alive.items()}
+
+    def load(self, values: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
+        self._alive = {name: Alive(**{**own, "coming": tuple(own["coming"])}) for name, own in values.items()}

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from tolerant.kernels.snapshots import State
+from tolerant.pipeline.answers import PublishedAnswer
 from tolerant.planning import AnnouncedPlan, Network, Plan, PlanClient
 from tolerant.queries import Aggregate
 from tolerant.sql.membership import shown_name
 from tolerant.transport.plans import Wanted
 
 _SLACK = 1 + 1e-9
-
-
-class Said(NamedTuple):
-    """What was last said of a query's group; null ends are not known."""
-
-    low: float | None
-    value: float | None
-    high: float | None
-    stale: bool
-    settling: bool
 
 
 class Place(NamedTuple):
@@ -34,7 +26,7 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Standing:
+class NetworkQuery:
     """One group of a query. Every part has a slot, which no other part that is still wanted has."""
 
     query: Aggregate
@@ -52,22 +44,22 @@ class Standing:
 
     # -- plans -----------------------------------------------------------------------------------------------------
 
-    def take(self, said: AnnouncedPlan, version: int, silent: Mapping[str, object]) -> bool:
+    def take(self, announced: AnnouncedPlan, version: int, silent: Iterable[str]) -> bool:
         """A new plan, or that there is none; whether anything else is wanted of aggregators now."""
-        if said.plan is None:
+        if announced.plan is None:
             name = self.query.name
-            self.refused = str(said.refused).replace(repr(name), repr(shown_name(name)))
+            self.refused = str(announced.refused).replace(repr(name), repr(shown_name(name)))
             return False
         self.refused = ""
-        taken = {slot for held, slots in self.slots.items() if held == self._version for slot in slots}
-        free = (slot for slot in range(len(taken) + len(said.plan.parts)) if slot not in taken)
+        taken = {slot for number, slots in self.slots.items() if number == self._version for slot in slots}
+        free = (slot for slot in range(len(taken) + len(announced.plan.parts)) if slot not in taken)
         if self.client is None:
-            self.client = PlanClient(said.plan, version)
+            self.client = PlanClient(announced.plan, version)
         else:
-            self.client.adopt(said.plan, version)
+            self.client.adopt(announced.plan, version)
         for aggregator in silent:
             self.client.mark_silent(aggregator)
-        self.slots[version] = [next(free) for _ in said.plan.parts]
+        self.slots[version] = [next(free) for _ in announced.plan.parts]
         for slot in self.slots[version]:
             self.sequences.pop(slot, None)
             self.editions.pop(slot, None)
@@ -80,8 +72,8 @@ class Standing:
 
     def retire(self) -> bool:
         """Forget plans that neither answer nor are to come; whether there were any."""
-        standing = {version for version, _ in self.plans()}
-        gone = [version for version in self.slots if version not in standing]
+        current = {version for version, _ in self.plans()}
+        gone = [version for version in self.slots if version not in current]
         for version in gone:
             del self.slots[version]
         kept = {slot for slots in self.slots.values() for slot in slots}
@@ -147,15 +139,15 @@ class Standing:
 
     def restarted(self, aggregator: str) -> bool:
         """The aggregator's parts may be anything until it says them again; whether it has any."""
-        found = [
+        places = [
             Place(version, number, aggregator)
             for version, plan in self.plans()
             for number, part in enumerate(plan.parts)
             if part.aggregator == aggregator
         ]
-        for place in found:
+        for place in places:
             self.doubt(place)
-        return bool(found)
+        return bool(places)
 
     # -- levels ----------------------------------------------------------------------------------------------------
 
@@ -170,24 +162,24 @@ class Standing:
 
     def _ask(self, levels: Mapping[int, float | None], version: int) -> bool:
         """Ask for levels, but of no part that has not yet confirmed the one before."""
-        found = False
+        asked = False
         for part, level in levels.items():
             slot = self.slots[self._version][part]
             listed = self.editions.setdefault(slot, [(self._version, None)])
             if len(listed) == 1:
                 listed.append((version, level))
-                found = True
-        return found
+                asked = True
+        return asked
 
-    # -- what is said ----------------------------------------------------------------------------------------------
+    # -- answers ---------------------------------------------------------------------------------------------------
 
-    def said(self) -> Said:
+    def answer(self) -> PublishedAnswer:
         """The answer now."""
         if self.client is None:
-            return Said(None, None, None, False, True)
+            return PublishedAnswer(None, None, None, False, True)
         low, value, high = self.client.answer()
         loose = self.client.plan.within > self.query.within * _SLACK
-        return Said(
+        return PublishedAnswer(
             low if math.isfinite(low) else None,
             value if math.isfinite(value) else None,
             high if math.isfinite(high) else None,
@@ -197,17 +189,24 @@ class Standing:
 
     # -- state -----------------------------------------------------------------------------------------------------
 
-    def state(self, network: Network) -> list[Any]:
-        """Plain values; the query is kept elsewhere."""
+    def state(self, network: Network) -> State:
+        """The plans and what was said, for a snapshot; the query is kept elsewhere."""
         gone = [[name for name in network.aggregators if name not in plan.network.bounds] for _, plan in self.plans()]
-        client = None if self.client is None else self.client.state()
-        editions = list(self.editions.items())
-        return [client, gone, self.refused, list(self.slots.items()), list(self.sequences.items()), editions]
+        return State(
+            client=None if self.client is None else self.client.state(),
+            gone=gone,
+            refused=self.refused,
+            slots=list(self.slots.items()),
+            sequences=list(self.sequences.items()),
+            editions=list(self.editions.items()),
+        )
 
     @classmethod
-    def from_state(cls, values: Any, query: Aggregate, network: Network) -> Standing:
+    def from_state(cls, state: State, query: Aggregate, network: Network) -> NetworkQuery:
         """What `state` described."""
-        client, gone, refused, slots, sequences, editions = values
+        client, gone, refused, slots, sequences, editions = state.exactly(
+            "client", "gone", "refused", "slots", "sequences", "editions"
+        )
         made = cls(query, refused=refused, slots=dict(slots), sequences=dict(sequences))
         made.editions = {slot: [(version, level) for version, level in listed] for slot, listed in editions}
         if client is not None:

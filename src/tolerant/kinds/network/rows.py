@@ -1,4 +1,4 @@
-"""Rows of aggregators and what they report, as the shard of a stream with a network reads them from the log."""
+"""Rows of aggregators and their reports, as the shard of a stream with a network reads them from the log."""
 
 from __future__ import annotations
 
@@ -8,29 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tolerant.pipeline.intake import KINDS, DeadRow, readable_row
+from tolerant.pipeline.intake import DeadRow, readable_row
+from tolerant.pipeline.listed_rows import Row
 from tolerant.planning import DynamicsReport
 from tolerant.streams import EARLIEST, LATEST, Limits
 from tolerant.transport.plans import REPORTS, read_part_key
-from tolerant.transport.rows import LIMITS, NO_TIME, are_updates, unpack
+from tolerant.transport.rows import LIMITS, unpack
 
 _TELLING = ("update", "hello", "ack")
-
-
-class Row(NamedTuple):
-    """A row of an aggregator, in the order in which rows apply. heard: when the aggregator was alive; through: up to
-    when it had said everything.
-    """
-
-    at: int
-    key: str
-    sequence: int
-    kind: str
-    source: str
-    value: float
-    grant: int
-    heard: int
-    through: int
 
 
 class Reported(NamedTuple):
@@ -53,23 +38,6 @@ class Reported(NamedTuple):
         size = len(self.items)
         cosine = np.array(self.cosine, np.float64).reshape(size, size)
         return DynamicsReport(tuple(self.items), np.array(self.moved), cosine, self.ticks)
-
-
-def read_rows(payload: bytes, limits: Limits = LIMITS) -> list[Row]:
-    """The rows of an entry of `updates.<stream>`, in order; usable or not.
-
-    Raises:
-        ValueError: it is no such entry.
-    """
-    batch = unpack(payload, limits)
-    if not are_updates(batch):
-        raise ValueError("columns must be those of updates")
-    names = ("at", "key", "sequence", "kind", "source", "value", "grant", "through")
-    columns = (batch.column(name).to_pylist() for name in names)
-    return [
-        Row(at, key or "", sequence, kind, source, value, grant, at or 0, through)
-        for at, key, sequence, kind, source, value, grant, through in zip(*columns, strict=True)
-    ]
 
 
 def read_reports(payload: bytes, limits: Limits = LIMITS) -> tuple[list[Reported], list[DeadRow]]:
@@ -108,23 +76,6 @@ def _report_reason(report: Reported, limits: Limits) -> str:
         return f"report: of {size} items there are {len(report.moved)} moves and {len(report.cosine)} cosines"
     if len(report.aggregator) > limits.key_length or not 0 <= report.late <= LATEST or not 0 <= report.ticks <= LATEST:
         return "report: aggregator, ticks or late cannot be"
-    return ""
-
-
-def unusable(row: Row, longest: int) -> str:
-    """Why a row cannot be used, whoever sent it; empty if it can."""
-    if row.kind not in KINDS:
-        return f"kind must be one of {', '.join(KINDS)}, got {row.kind!r:.80}"
-    for name in ("at", "sequence", "source", "grant", "through"):
-        if getattr(row, name) is None:
-            return f"{name} is missing"
-    for name in ("key", "source"):
-        if len(getattr(row, name)) > longest:
-            return f"{name} has {len(getattr(row, name)):,} characters, more than {longest:,}"
-    if not EARLIEST <= row.at <= LATEST and not (row.kind == "clock" and row.at == NO_TIME):
-        return f"at must lie in the years 1 to 2199, got {row.at} µs"
-    if row.kind != "clock" and row.sequence <= 0:
-        return f"sequence must be positive, got {row.sequence}"
     return ""
 
 

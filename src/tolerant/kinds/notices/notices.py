@@ -13,19 +13,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
+from tolerant.kinds.notices.select import RangeAggregateSelect
 from tolerant.notifications import Messages, RangeDistinct, RangeMax, RangeMin
 from tolerant.notifications import RangeSubscriptions as RangeIndex
 from tolerant.notifications.notice import LIMIT
 from tolerant.relations import Changes, Relation, SubscriptionTable
 from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import RangeAggregateSelect
 from tolerant.sql.templates import parameter_types, range_ends
 from tolerant.transport.notices import Packed, RowChanges, extremes_batch, totals_batch, values_batch
 from tolerant.transport.subscriptions import read_subscription_rows, subscription_ids
 from tolerant.transport.topics import notices_topic
 
 Floats = NDArray[np.float64]
-Told = tuple[pa.RecordBatch | None, tuple[int, ...]]
+Notified = tuple[pa.RecordBatch | None, tuple[int, ...]]
 """Notices, and what to add to what is counted."""
 
 _EVERYWHERE = (-np.inf, np.inf)
@@ -37,37 +38,33 @@ class Notices:
 
     tally = "notices"
 
-    def __init__(
-        self, query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None = None
-    ) -> None:
-        assert isinstance(query.select, RangeAggregateSelect)
-        self.query, self._select = query, query.select
+    def __init__(self, query: CreateQuery, table: CreateTable, rows: Relation, state: State | None = None) -> None:
+        self.query, self._select = query, RangeAggregateSelect.of(query)
         self._types = parameter_types(query, table)
-        self.subscriptions = (
-            SubscriptionTable(self._types) if state is None else SubscriptionTable.load(self._types, state)
-        )
+        self.subscriptions = SubscriptionTable(self._types)
+        self._counts = np.zeros(len(_COUNTED), np.int64)
+        if state is not None:
+            subscriptions, self._counts = state.exactly("subscriptions", "counts")
+            self.subscriptions = SubscriptionTable.load(self._types, subscriptions)
         self._index = RangeIndex()
         if state is None and not query.parameters:
             self.subscriptions.add_many(subscription_ids({}), {})
         self._listen(self.subscriptions.ids(), self.subscriptions.columns())
-        self._teller = _teller(query.select, table, rows)
-        self._counts = np.zeros(len(_COUNTED), np.int64) if state is None else state["counts"].copy()
+        self._notifier = _notifier(self._select, table, rows)
 
     @classmethod
-    def over(
-        cls, query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None
-    ) -> Notices:
+    def over(cls, query: CreateQuery, table: CreateTable, rows: Relation, state: State | None) -> Notices:
         """A new query over the rows that there are, or the one whose subscriptions were these."""
         return cls(query, table, rows, state)
 
     def __len__(self) -> int:
         return len(self.subscriptions)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """The subscriptions and the counts. The notices depend on the subscriptions, the rows and the changes alone, so
         a restore builds the indexes again from those.
         """
-        return {**self.subscriptions.state(), "counts": self._counts.copy()}
+        return State(subscriptions=self.subscriptions.state(), counts=self._counts.copy())
 
     def figures(self) -> dict[str, int]:
         """How many changes concerned nobody's answer, whoever watches, how many did, and how many of these reached no
@@ -95,13 +92,13 @@ class Notices:
                 there = self.subscriptions.remove_many(ids[run])
                 self._index.remove_many(ids[run][there])
 
-    def say(self, changes: Changes, steps: NDArray[np.int64]) -> list[tuple[str, pa.RecordBatch]]:
+    def outputs(self, changes: Changes, steps: NDArray[np.int64]) -> list[tuple[str, pa.RecordBatch]]:
         """The notices of the changes that reach a subscription."""
         select = self._select
-        found = row_changes(changes, steps, select.range.column, None if select.fn == "count" else select.column)
-        said, counts = self._teller.tell(found, self._index)
+        reached = row_changes(changes, steps, select.range.column, None if select.fn == "count" else select.column)
+        batch, counts = self._notifier.notify(reached, self._index)
         self._counts += counts
-        return [] if said is None or not len(said) else [(notices_topic(self.query.name), said)]
+        return [] if batch is None or not len(batch) else [(notices_topic(self.query.name), batch)]
 
     def _listen(self, ids: NDArray[np.int64], columns: Mapping[str, NDArray[Any]]) -> None:
         if len(ids):
@@ -131,22 +128,24 @@ def row_changes(changes: Changes, steps: NDArray[np.int64], place: str, height: 
     )  # fmt: skip
 
 
-class _Teller(Protocol):
+class _Notifier(Protocol):
     """How an aggregate says what changes are to those who watch it."""
 
-    def tell(self, changes: RowChanges, whom: RangeIndex) -> Told:
+    def notify(self, changes: RowChanges, whom: RangeIndex) -> Notified:
         """The notices that reach one of these subscriptions."""
         ...
 
 
-def _teller(select: RangeAggregateSelect, table: CreateTable, rows: Relation) -> _Teller:
-    held, keys = rows.rows(), rows.keys()
+def _notifier(select: RangeAggregateSelect, table: CreateTable, rows: Relation) -> _Notifier:
+    by_column, keys = rows.rows(), rows.keys()
     if select.fn in ("min", "max"):
         kind = RangeMin if select.fn == "min" else RangeMax
-        return _Extremes(kind.of(keys, held[select.range.column], held[select.column or ""]))
+        return _Extremes(kind.of(keys, by_column[select.range.column], by_column[select.column or ""]))
     if select.fn == "distinct":
-        order = np.argsort(held[select.range.column], kind="stable")  # places are then added at the end of their lists
-        columns = (keys, held[select.range.column], held[select.column or ""])
+        order = np.argsort(
+            by_column[select.range.column], kind="stable"
+        )  # places are then added at the end of their lists
+        columns = (keys, by_column[select.range.column], by_column[select.column or ""])
         triples = zip(*(column[order].tolist() for column in columns), strict=True)
         return _Values(RangeDistinct.of(triples), table.type_of(select.column or "") or "")
     return _Totals(None if select.fn == "count" else table.type_of(select.column or ""))
@@ -158,7 +157,7 @@ class _Extremes:
     def __init__(self, table: RangeMin | RangeMax) -> None:
         self._table = table
 
-    def tell(self, changes: RowChanges, whom: RangeIndex) -> Told:
+    def notify(self, changes: RowChanges, whom: RangeIndex) -> Notified:
         ys = np.where(changes.has, changes.new_y.astype(np.float64), np.nan)
         before = self._table.counters
         messages = self._table.apply(changes.keys, changes.new_x, ys)
@@ -171,9 +170,9 @@ class _Extremes:
         if not len(messages):
             return None, (*classes, 0)
         packed = packed_messages(messages, ~(changes.had & changes.has) | (changes.old_x == changes.new_x))
-        heard = packed.take(whom.any_many(Messages.of(packed.change, packed.lines)))
-        unheard = len(np.unique(packed.change)) - len(np.unique(heard.change))
-        return extremes_batch(heard, changes.steps, changes.at), (*classes, unheard)
+        concerned = packed.take(whom.any_many(Messages.of(packed.change, packed.lines)))
+        unheard = len(np.unique(packed.change)) - len(np.unique(concerned.change))
+        return extremes_batch(concerned, changes.steps, changes.at), (*classes, unheard)
 
 
 def packed_messages(messages: Messages, in_place: NDArray[np.bool_], limit: int = LIMIT) -> Packed:
@@ -212,17 +211,17 @@ class _Values:
     def __init__(self, table: RangeDistinct, type_name: str) -> None:
         self._table, self._type = table, type_name
 
-    def tell(self, changes: RowChanges, whom: RangeIndex) -> Told:
+    def notify(self, changes: RowChanges, whom: RangeIndex) -> Notified:
         messages, owners = [], []
         for at, (key, had, has, x, value) in enumerate(
             zip(*(getattr(changes, name).tolist() for name in ("keys", "had", "has", "new_x", "new_y")), strict=True)
         ):
             if had:
-                said = self._table.update(key, x, value) if has else self._table.delete(key)
+                emitted = self._table.update(key, x, value) if has else self._table.delete(key)
             else:
-                said = self._table.insert(key, x, value)
-            messages += said
-            owners += [at] * len(said)
+                emitted = self._table.insert(key, x, value)
+            messages += emitted
+            owners += [at] * len(emitted)
         owner = np.array(owners, np.int64)
         ignorable, easy = len(changes) - len(np.unique(owner)), len(np.unique(owner))
         if not messages:
@@ -231,7 +230,7 @@ class _Values:
         reached = whom.any_many(Messages.of(owner, np.insert(rectangles, 0, 0.0, axis=1)))
         chosen = [message for message, is_reached in zip(messages, reached.tolist(), strict=True) if is_reached]
         owner = owner[reached]
-        said = values_batch(
+        emitted = values_batch(
             self._type,
             changes.steps[owner],
             changes.at[owner],
@@ -239,7 +238,7 @@ class _Values:
             rectangles[reached],
             [message.gone for message in chosen],
         )
-        return said, (ignorable, easy, 0, easy - len(np.unique(owner)))
+        return emitted, (ignorable, easy, 0, easy - len(np.unique(owner)))
 
 
 class _Totals:
@@ -248,12 +247,12 @@ class _Totals:
     def __init__(self, type_name: str | None) -> None:
         self._type = type_name
 
-    def tell(self, changes: RowChanges, whom: RangeIndex) -> Told:
+    def notify(self, changes: RowChanges, whom: RangeIndex) -> Notified:
         same = changes.had & changes.has & (changes.old_x == changes.new_x) & (changes.old_y == changes.new_y)
         reached = (changes.had & _held(whom, changes.old_x)) | (changes.has & _held(whom, changes.new_x))
-        said = totals_batch(self._type, changes.take(reached & ~same))
+        emitted = totals_batch(self._type, changes.take(reached & ~same))
         easy = len(changes) - int(np.count_nonzero(same))
-        return said, (len(changes) - easy, easy, 0, easy - len(said))
+        return emitted, (len(changes) - easy, easy, 0, easy - len(emitted))
 
 
 def _held(whom: RangeIndex, xs: Floats) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""What a shard of a polled stream says: answers that changed, and its status, packed for their topics."""
+"""Packs the outputs of a shard of a polled stream for their topics: answers that changed, and its status."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tolerant.kernels.snapshots import State
+from tolerant.pipeline.answers import AnswerPublisher
 from tolerant.pipeline.hosting import Output
 from tolerant.polling import PolledAnswer, Poller
 from tolerant.queries import Aggregate
 from tolerant.sql import AggregateSelect, Catalogue
 from tolerant.sql.membership import query_and_group
 from tolerant.streams import SECOND, Stream
-from tolerant.transport import rows
 from tolerant.transport.pulls import POLLED_ANSWERS
-from tolerant.transport.rows import compacted, current_body, pack
-from tolerant.transport.topics import SEVERAL, answers_topic, current_topic, status_topic
+from tolerant.transport.rows import compacted, pack
+from tolerant.transport.topics import status_topic
 
 
-class Said(NamedTuple):
-    """What was last said of a query's group."""
+class PublishedEstimate(NamedTuple):
+    """The answer of a query's group in the columns of `POLLED_ANSWERS`."""
 
     low: float | None
     value: float | None
@@ -35,32 +36,22 @@ class Said(NamedTuple):
     learning: bool
 
 
-class Saying:
-    """Which answers may have changed, and those that have: unchanged ones are not said again."""
+class PolledAnswers:
+    """Publishes the answers of a poller's queries that changed."""
 
     def __init__(self) -> None:
+        self._publisher = AnswerPublisher(PublishedEstimate, POLLED_ANSWERS)
         self._queries: dict[str, Aggregate] = {}
         self._of_item: dict[str, list[str]] = {}
         self._withheld: frozenset[str] = frozenset()
-        self._said: dict[str, Said] = {}
-        self._touched: set[str] = set()
-        self._changed: list[tuple[str, int, Said]] = []
-        self._outputs: list[Output] = []
 
     def arrange(self, queries: Sequence[Aggregate], withheld: frozenset[str], at: int) -> None:
-        """There are these queries now; `withheld` names those that do not say unsettled answers."""
+        """Replace the queries; `withheld` names those whose unsettled answers are not published."""
         before = self._queries
         self._index(queries)
         self._withheld = withheld
-        self._touched &= self._queries.keys()
-        self._touched |= {name for name, query in self._queries.items() if before.get(name) != query}
-        gone = [name for name in before if name not in self._queries]
-        if gone:
-            self._pack()
-            for name in gone:
-                self._said.pop(name, None)
-                query, group = query_and_group(name)
-                self._outputs.append(Output(current_topic(query), pack(compacted([(group, at, None)]))))
+        self._publisher.touch(name for name, query in self._queries.items() if before.get(name) != query)
+        self._publisher.drop([name for name in before if name not in self._queries], at)
 
     def _index(self, queries: Sequence[Aggregate]) -> None:
         self._queries = {query.name: query for query in queries}
@@ -70,100 +61,71 @@ class Saying:
                 self._of_item.setdefault(item, []).append(query.name)
 
     def touch(self, items: Iterable[str]) -> None:
-        """Something became known about these items."""
+        """Note that the answers of queries over these items may have changed."""
         for item in items:
-            self._touched.update(self._of_item.get(item, ()))
+            self._publisher.touch(self._of_item.get(item, ()))
 
     def touch_queries(self, names: Iterable[str]) -> None:
-        """Something became known about these queries."""
-        self._touched.update(name for name in names if name in self._queries)
+        """Note that the answers of these queries may have changed."""
+        self._publisher.touch(name for name in names if name in self._queries)
 
     def touch_all(self) -> None:
-        """Something became known about every query."""
-        self._touched.update(self._queries)
+        """Note that every answer may have changed."""
+        self._publisher.touch(self._queries)
 
-    def end(self, poller: Poller, tick: int, length: int) -> None:
-        """If a tick ends before `tick`, say what changed in it as of its end. length: of a tick, microseconds."""
+    def end_tick(self, poller: Poller, tick: int, length: int) -> None:
+        """If a tick ends before `tick`, publish what changed in it as of its end. length: of a tick, microseconds."""
         if poller.now is not None and poller.now < tick:
-            self.settle(poller, (poller.now + 1) * length)
+            self.publish(poller, (poller.now + 1) * length)
 
-    def settle(self, poller: Poller, at: int) -> None:
-        """Say what has changed as of event time `at`."""
-        if not self._touched:
-            return
-        touched, self._touched = sorted(self._touched), set()
-        answers = {answer.query: answer for answer in poller.current(only=touched)}
-        for name in touched:
-            said = _said(self._queries[name], answers.get(name))
-            if said != self._said.get(name):
-                self._said[name] = said
-                if not ((said.stale or said.settling) and query_and_group(name)[0] in self._withheld):
-                    self._changed.append((name, at, said))
+    def publish(self, poller: Poller, at: int) -> None:
+        """Publish what has changed as of event time `at`."""
+        if touched := self._publisher.touched:
+            answers = {answer.query: answer for answer in poller.current(only=touched)}
+            estimates = {name: _estimate(self._queries[name], answers.get(name)) for name in touched}
+            self._publisher.publish(estimates, at, self._withheld)
 
-    def standing(self, name: str) -> list[tuple[Aggregate, Said]]:
-        """The groups of a query, with what was last said of each."""
+    def last_answers(self, name: str) -> list[tuple[Aggregate, PublishedEstimate]]:
+        """The groups of a query with the last answer of each."""
+        last = self._publisher.last_answers
         return [
-            (query, self._said[instance])
+            (query, last[instance])
             for instance, query in self._queries.items()
-            if query_and_group(instance)[0] == name and instance in self._said
+            if query_and_group(instance)[0] == name and instance in last
         ]
 
-    def take(self) -> list[Output]:
-        """The outputs since this was last asked."""
-        self._pack()
-        outputs, self._outputs = self._outputs, []
-        return outputs
+    def drain(self) -> list[Output]:
+        """Return the outputs since the last call."""
+        return self._publisher.drain()
 
-    def _pack(self) -> None:
-        """Answers, each for its query's topic, and the newest of each group as the current one."""
-        changed, self._changed = self._changed, []
-        by_topic: dict[str, list[dict[str, object]]] = {}
-        newest: dict[str, dict[str, object]] = {}
-        for name, at, said in changed:
-            query, group = query_and_group(name)
-            row = {"query": query, "group": group, "at": at, **said._asdict()}
-            by_topic.setdefault(query, []).append(row)
-            newest[name] = row
-        for query, listed in by_topic.items():
-            self._outputs.append(Output(answers_topic(query), pack(pa.RecordBatch.from_pylist(listed, POLLED_ANSWERS))))
-        if newest:
-            current = [
-                {
-                    "topic": current_topic(str(row["query"])),
-                    "key": row["group"],
-                    "version": row["at"],
-                    "body": current_body(row),
-                }
-                for row in newest.values()
-            ]
-            self._outputs.append(Output(SEVERAL, pack(pa.RecordBatch.from_pylist(current, rows.SEVERAL))))
+    def state(self) -> State:
+        """Return what was published, for a snapshot; after `drain`."""
+        return State(withheld=sorted(self._withheld), publisher=self._publisher.state())
 
-    def state(self) -> Any:
-        """Everything, after `take`."""
-        return [sorted(self._withheld), self._said, sorted(self._touched)]
-
-    def load(self, values: Any, queries: Sequence[Aggregate]) -> None:
-        """Become what `state` said, for the queries that there were."""
-        withheld, said, touched = values
-        self._withheld, self._touched = frozenset(withheld), set(touched)
-        self._said = {name: Said(*one) for name, one in said.items()}
+    def load(self, state: State, queries: Sequence[Aggregate]) -> None:
+        """Restore what `state` returned, for the queries that there were."""
+        withheld, publisher = state.exactly("withheld", "publisher")
+        self._withheld = frozenset(withheld)
+        self._publisher.load(publisher)
         self._index(queries)
 
 
-def _said(query: Aggregate, answer: PolledAnswer | None) -> Said:
+def _estimate(query: Aggregate, answer: PolledAnswer | None) -> PublishedEstimate:
     """Of items that were never pulled, or cannot be had, nothing is promised: the ends are unknown."""
     if answer is None:
-        return Said(None, None, None, False, True, query.fidelity, None, True)
+        return PublishedEstimate(None, None, None, False, True, query.fidelity, None, True)
     delivered = None if math.isnan(answer.fidelity) else answer.fidelity
     low, high = (None, None) if answer.stale else (answer.low, answer.high)
-    return Said(low, answer.value, high, answer.stale, answer.learning, answer.claimed, delivered, answer.learning)
+    return PublishedEstimate(
+        low, answer.value, high, answer.stale, answer.learning, answer.claimed, delivered, answer.learning
+    )
 
 
 def polled_status(
     stream: Stream,
     catalogue: Catalogue,
     poller: Poller,
-    saying: Saying,
+    answers: PolledAnswers,
     summary: Mapping[str, Any],
     first: Mapping[str, int],
     reasons: Mapping[str, str],
@@ -173,9 +135,7 @@ def polled_status(
     first: the tick of each item's first pull. reasons: why the last pull of an item failed.
     """
     queries = {
-        query.name: _query_summary(query.name, query.select, saying)
-        for query in catalogue.queries_over(stream.name)
-        if isinstance(query.select, AggregateSelect)
+        name: _query_summary(name, select, answers) for name, select in catalogue.aggregates(stream.name).items()
     }
     items = _item_table(stream, poller, first, reasons)
     whole = {
@@ -194,9 +154,9 @@ def polled_status(
     )
 
 
-def _query_summary(name: str, select: AggregateSelect, saying: Saying) -> dict[str, object]:
-    groups = saying.standing(name)
-    delivered = [said.delivered for _, said in groups if said.delivered is not None]
+def _query_summary(name: str, select: AggregateSelect, answers: PolledAnswers) -> dict[str, object]:
+    groups = answers.last_answers(name)
+    delivered = [answer.delivered for _, answer in groups if answer.delivered is not None]
     return {
         "within": select.within,
         "fn": select.fn,
@@ -204,9 +164,9 @@ def _query_summary(name: str, select: AggregateSelect, saying: Saying) -> dict[s
         "delivered": min(delivered, default=None),
         "groups": len(groups),
         "items": sum(len(query.weights) for query, _ in groups),
-        "settling": sum(said.settling for _, said in groups),
-        "stale": sum(said.stale for _, said in groups),
-        "learning": sum(said.learning for _, said in groups),
+        "settling": sum(answer.settling for _, answer in groups),
+        "stale": sum(answer.stale for _, answer in groups),
+        "learning": sum(answer.learning for _, answer in groups),
         "late_us": 0,
     }
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kinds.ranges.sharing import Sharing
 from tolerant.merging import Costs, RowCounts, lower_bound
 from tolerant.merging.optimum import components
 from tolerant.merging.pricing import Pricing
 from tolerant.merging.units import collapsed
-from tolerant.sql.statements import Sharing
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -61,15 +61,15 @@ def explanation(
     numbers, first, of = np.unique(groups, return_index=True, return_inverse=True)
     members = np.bincount(of, minlength=len(numbers))
     wanted = np.bincount(of, own, minlength=len(numbers))
-    sent, heard, channels, shared = wanted.copy(), wanted.copy(), np.ones(len(numbers)), 0
+    sent, received, channels, shared = wanted.copy(), wanted.copy(), np.ones(len(numbers)), 0
     for place in np.flatnonzero(numbers >= 0).tolist():
-        held = carried[int(numbers[place])]
-        taken = held.takers > 0
-        rows = np.where(taken, held.rows, 0.0)
-        sent[place], heard[place] = rows.sum(), (rows * held.takers).sum()
-        channels[place] = len(np.unique(held.channels[taken]))
-        shared += len(np.unique(held.channels[held.takers > 1]))
-    waste = np.maximum(heard - wanted, 0.0)
+        carried_rows = carried[int(numbers[place])]
+        taken = carried_rows.takers > 0
+        rows = np.where(taken, carried_rows.rows, 0.0)
+        sent[place], received[place] = rows.sum(), (rows * carried_rows.takers).sum()
+        channels[place] = len(np.unique(carried_rows.channels[taken]))
+        shared += len(np.unique(carried_rows.channels[carried_rows.takers > 1]))
+    waste = np.maximum(received - wanted, 0.0)
     cost = costs.channel * channels + costs.transfer * sent + costs.waste * waste
     apart = costs.channel * members + costs.transfer * wanted
     listed = np.lexsort((numbers, -members))[:CHANNELS]

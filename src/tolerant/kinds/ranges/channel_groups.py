@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import Fields, State
+from tolerant.kinds.ranges.sharing import Sharing
 from tolerant.merging import Costs, Merger, RowCounts, RowRates, merge
 from tolerant.merging.sizes import planar, reach
-from tolerant.sql.statements import Sharing
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -54,6 +52,8 @@ _WORTH = 0.99
 
 class Regrouping:
     """The plan of a template's channels. Everything is a function of the calls: the same log gives the same groups."""
+
+    FIELDS = Fields("_planned", "_at", "_noticed", "_reviewed", "_since", "_seed", "_grain", parts=["seen"])
 
     def __init__(self, sharing: Sharing, dimensions: int) -> None:
         self._sharing = sharing
@@ -111,10 +111,10 @@ class Regrouping:
         labels, free = np.empty(len(rectangles), np.int64), 0
         for number in range(int(part.max(initial=-1)) + 1):
             members = np.flatnonzero(part == number)
-            found = merge(rectangles[members], self.costs, size=size, procedure=self._sharing.procedure).groups
-            for label, group in enumerate(found, free):
+            merged = merge(rectangles[members], self.costs, size=size, procedure=self._sharing.procedure).groups
+            for label, group in enumerate(merged, free):
                 labels[members[list(group)]] = label
-            free += len(found)
+            free += len(merged)
         return labels
 
     def _kept(self, period: int, ids: Integers, rectangles: Floats, size: RowCounts, due: bool) -> Integers:
@@ -147,23 +147,18 @@ class Regrouping:
         merger.add_many(ids.tolist(), coarse(rectangles, self._grain))
         return merger
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays."""
-        arrays = {f"seen.{name}": array for name, array in self.seen.state().items()}
-        if self._merger is not None:
-            arrays |= {f"merger.{name}": array for name, array in self._merger.state().items()}
-        counts = [self._at, self._noticed, self._reviewed, self._since, self._seed, self._merger is not None]
-        return {**arrays, "planned": self._planned, "grain": self._grain, "counts": np.array(counts, np.int64)}
+    def state(self) -> State:
+        """The sizes that were seen and the plan, for a snapshot."""
+        merger = None if self._merger is None else self._merger.state()
+        return State(seen=self.FIELDS.state(self), merger=merger)
 
-    def load(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Become what `state` was taken of."""
-        self.seen = RowRates.load({name[5:]: array for name, array in arrays.items() if name.startswith("seen.")})
-        self._planned, self._grain = arrays["planned"], arrays["grain"]
-        self._at, self._noticed, self._reviewed, self._since, self._seed, planned = arrays["counts"].tolist()
+    def load(self, state: State) -> None:
+        """Restore what `state` returned."""
+        seen, merger = state.exactly("seen", "merger")
+        self.FIELDS.load(self, seen)
         size = self.seen.size()
-        if planned and size is not None:
-            held = {name[7:]: array for name, array in arrays.items() if name.startswith("merger.")}
-            self._merger = Merger.load(self.costs, held, size=size, seed=self._seed)
+        if merger is not None and size is not None:
+            self._merger = Merger.load(self.costs, merger, size=size, seed=self._seed)
 
 
 def tiles(rectangles: Floats, room: int) -> Integers:
@@ -172,17 +167,17 @@ def tiles(rectangles: Floats, room: int) -> Integers:
     """
     half = rectangles.shape[1] // 2
     centres = rectangles[:, :half] + rectangles[:, half:]
-    found, waiting, count = np.zeros(len(rectangles), np.int64), [np.arange(len(rectangles))], 0
+    tile, waiting, count = np.zeros(len(rectangles), np.int64), [np.arange(len(rectangles))], 0
     while waiting:
         part = waiting.pop()
         if len(part) <= room:
-            found[part] = count
+            tile[part] = count
             count += 1
             continue
         axis = int(np.argmax(np.ptp(centres[part], axis=0)))
         order = part[np.argsort(centres[part, axis], kind="stable")]
         waiting += [order[: len(order) // 2], order[len(order) // 2 :]]
-    return found
+    return tile
 
 
 def grain(rectangles: Floats, costs: Costs, size: RowCounts) -> Floats:
@@ -209,12 +204,12 @@ def grain(rectangles: Floats, costs: Costs, size: RowCounts) -> Floats:
         return exact
     low, high = rectangles[:, :half].min(axis=0), rectangles[:, half:].max(axis=0)
     for cells in 2 ** np.arange(15, -1, -1):
-        found = (high - low) / cells
-        steps = np.rint(coarse(rectangles, found) / np.tile(np.where(found > 0, found, 1.0), 2)).astype(np.int64)
+        cell = (high - low) / cells
+        steps = np.rint(coarse(rectangles, cell) / np.tile(np.where(cell > 0, cell, 1.0), 2)).astype(np.int64)
         # One word a rectangle, by the steps from the first on: of four ends none takes more than 16 bits.
         words = ((steps - steps.min(axis=0)) << (16 * np.arange(2 * half))).sum(axis=1)
         if len(np.unique(words)) <= _UNITS:
-            return found
+            return cell
     return high - low
 
 

@@ -6,13 +6,14 @@ subscription itself would judge it, whatever the type of its columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.merging.pieces import cut
 from tolerant.relations.box_tree import BoxTree
 
@@ -66,10 +67,10 @@ class ChannelTable:
         """
         cut = regions_of(ends, groups, "pieces")
         known = before.groups[before._place]
-        held = {(group, *box): number for group, box, number in _rows(known, before.regions.ends, before.regions.of)}
+        numbers = {(group, *box): number for group, box, number in _rows(known, before.regions.ends, before.regions.of)}
         of = np.empty(len(cut.of), np.int64)
         for place, (group, box, _) in enumerate(_rows(cut.of, cut.ends, cut.of)):
-            number = held.get((group, *box))
+            number = numbers.get((group, *box))
             of[place] = free if number is None else number
             free += number is None
         order = np.argsort(of)
@@ -120,16 +121,17 @@ class ChannelTable:
         by_group = _together(self.groups[self._place])
         return {group: (self.regions.ends[places], self._place[places]) for group, places in by_group.items()}
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Everything as arrays."""
-        held = {"numbers": self.numbers, "members": self.members, "groups": self.groups}
-        return {"ends": self.regions.ends, "of": self.regions.of, **held}
+    def state(self) -> State:
+        """Regions and channels, for a snapshot."""
+        return State(
+            ends=self.regions.ends, of=self.regions.of, numbers=self.numbers, members=self.members, groups=self.groups
+        )
 
     @classmethod
-    def load(cls, arrays: Mapping[str, NDArray[Any]]) -> ChannelTable:
+    def load(cls, state: State) -> ChannelTable:
         """What `state` was taken of."""
-        regions = Regions(arrays["ends"], arrays["of"])
-        return cls(regions, arrays["numbers"], arrays["members"].copy(), arrays["groups"])
+        ends, of, numbers, members, groups = state.exactly("ends", "of", "numbers", "members", "groups")
+        return cls(Regions(ends, of), numbers, members.copy(), groups)
 
 
 def _rows(*arrays: Integers) -> Iterator[tuple[Any, ...]]:
@@ -160,11 +162,11 @@ def regions_of(ends: Integers, groups: Integers, procedure: str) -> Regions:
     for number, members in zip(numbers.tolist(), np.split(ends[order], starts[1:]), strict=True):
         distinct = np.unique(members, axis=0)
         if len(distinct) > LARGEST_CUT:
-            found = np.concatenate([distinct[:, :half].min(axis=0), distinct[:, half:].max(axis=0)])[None]
+            boxes_of_group = np.concatenate([distinct[:, :half].min(axis=0), distinct[:, half:].max(axis=0)])[None]
         else:
-            found = cut_exactly(distinct, apart=procedure == "pieces")
-        boxes.append(found)
-        of.append(np.full(len(found), number))
+            boxes_of_group = cut_exactly(distinct, apart=procedure == "pieces")
+        boxes.append(boxes_of_group)
+        of.append(np.full(len(boxes_of_group), number))
     return Regions(np.concatenate(boxes), np.concatenate(of))
 
 
@@ -176,14 +178,16 @@ def cut_exactly(ends: Integers, apart: bool) -> Integers:
     """
     half = ends.shape[1] // 2
     values = [np.unique(ends[:, [axis, half + axis]]) for axis in range(half)] * 2
-    ranks = np.stack([2 * np.searchsorted(held, ends[:, column]) for column, held in enumerate(values)], axis=1)
+    ranks = np.stack(
+        [2 * np.searchsorted(coordinates, ends[:, column]) for column, coordinates in enumerate(values)], axis=1
+    )
     pieces = cut(ranks.astype(np.float64), apart=apart)
     inward = np.where(np.arange(2 * half) < half, 1, -1)
     places = (pieces.edges + pieces.open * inward).astype(np.int64)
     places = places[(places[:, :half] <= places[:, half:]).all(axis=1)]
-    found = np.empty_like(places)
-    for column, held in enumerate(values):
+    regions = np.empty_like(places)
+    for column, coordinates in enumerate(values):
         # Between two ends: from the one behind the first, up to the one before the second.
         back = places[:, column] % 2 * (1 if column >= half else -1)
-        found[:, column] = held[(places[:, column] + back) // 2] - back
-    return found[(found[:, :half] <= found[:, half:]).all(axis=1)]
+        regions[:, column] = coordinates[(places[:, column] + back) // 2] - back
+    return regions[(regions[:, :half] <= regions[:, half:]).all(axis=1)]

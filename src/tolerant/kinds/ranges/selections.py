@@ -16,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import State
 from tolerant.kinds.ranges.channel_explanation import Carried, explanation
 from tolerant.kinds.ranges.channel_groups import LARGEST, Regrouping, renumbered
 from tolerant.kinds.ranges.channel_table import ChannelTable
+from tolerant.kinds.ranges.select import RangeSelect
 from tolerant.relations import Changes, RangeSelection, Relation, SubscriptionTable
 from tolerant.relations.order import INTEGERS, unordered
 from tolerant.relations.range_selection import exact_ends, exact_places
 from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import RangeSelect
 from tolerant.sql.templates import column_ranges, parameter_types
 from tolerant.streams import StreamOptions
 from tolerant.transport.channels import ChannelChange, channel_rows, table_batch
@@ -31,7 +32,7 @@ from tolerant.transport.subscriptions import read_subscription_rows, subscriptio
 from tolerant.transport.topics import answers_topic, channels_topic
 
 Integers = NDArray[np.int64]
-Said = list[tuple[str, pa.RecordBatch]]
+Outputs = list[tuple[str, pa.RecordBatch]]
 
 _GROUP = " group"  # beside the parameters of each subscription; a space that no parameter's name begins with
 _COUNTED = ("received", "unheard", "versions", "moves")
@@ -43,34 +44,32 @@ class Selection:
 
     tally = "deliveries"
 
-    def __init__(self, query: CreateQuery, table: CreateTable, state: Mapping[str, NDArray[Any]] | None = None) -> None:
-        assert isinstance(query.select, RangeSelect)
-        self.query, self._table, self._sharing = query, table, query.select.sharing
+    def __init__(self, query: CreateQuery, table: CreateTable, state: State | None = None) -> None:
+        self.query, self._table, self._sharing = query, table, RangeSelect.of(query).sharing
         self._types, self._ranges = parameter_types(query, table), column_ranges(query, table)
         self._plan = Regrouping(self._sharing, len(self._ranges))
         self._apart = RangeSelection(self._ranges)  # those with a channel of their own
         self._unsaid: list[ChannelChange] = []
-        held = {**self._types, _GROUP: "BIGINT"}
+        types = {**self._types, _GROUP: "BIGINT"}
         if state is None:
-            self.subscriptions = SubscriptionTable(held)
+            self.subscriptions = SubscriptionTable(types)
             self._shared = ChannelTable.empty(len(self._ranges))
             self._version, self._free, self._counts = 0, 0, np.zeros(len(_COUNTED), np.int64)
             if not query.parameters:
                 self._join(subscription_ids({}), {})
             return
-        self.subscriptions = SubscriptionTable.load(held, _under("subscriptions.", state))
-        self._shared = ChannelTable.load(_under("shared.", state))
-        self._plan.load(_under("plan.", state))
-        self._version, self._free = state["numbers"].tolist()
-        self._counts = state["counts"].copy()
+        subscriptions, shared, plan, self._version, self._free, self._counts = state.exactly(
+            "subscriptions", "shared", "plan", "version", "free", "counts"
+        )
+        self.subscriptions = SubscriptionTable.load(types, subscriptions)
+        self._shared = ChannelTable.load(shared)
+        self._plan.load(plan)
         ids, columns = self.subscriptions.ids(), self.subscriptions.columns()
         alone = columns[_GROUP] < 0
         self._apart.add_many(ids[alone], {name: column[alone] for name, column in columns.items()})
 
     @classmethod
-    def over(
-        cls, query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None
-    ) -> Selection:
+    def over(cls, query: CreateQuery, table: CreateTable, rows: Relation, state: State | None) -> Selection:
         """A new selection, or the one whose state this was. What rows there are is of no account."""
         return cls(query, table, state)
 
@@ -92,22 +91,23 @@ class Selection:
         rectangles[:, half:] = np.fmax(rectangles[:, half:], rectangles[:, :half])  # an empty range has no rows
         size, wider = self._plan.size(), self._wider()
         carried = {}
-        for group, (held, places) in self._shared.regions_by_group().items():
-            regions = np.array(self._shown(held))
+        for group, (ends, places) in self._shared.regions_by_group().items():
+            regions = np.array(self._shown(ends))
             rows = np.zeros(len(regions)) if size is None else size(regions + wider)
             carried[group] = Carried(regions, rows, places, self._shared.members[places])
         names = tuple(part.column for part in self._ranges)
         return explanation(self._sharing, size, rectangles, columns[_GROUP], carried, names)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Subscriptions with their channels, the table and the plan; a restore builds the indexes again from them."""
-        held = [
-            ("subscriptions", self.subscriptions.state()),
-            ("shared", self._shared.state()),
-            ("plan", self._plan.state()),
-        ]
-        arrays = {f"{part}.{name}": array for part, named in held for name, array in named.items()}
-        return {**arrays, "numbers": np.array([self._version, self._free], np.int64), "counts": self._counts.copy()}
+        return State(
+            subscriptions=self.subscriptions.state(),
+            shared=self._shared.state(),
+            plan=self._plan.state(),
+            version=self._version,
+            free=self._free,
+            counts=self._counts.copy(),
+        )
 
     # -- subscriptions -----------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class Selection:
             elif len(run):
                 self._leave(ids[run])
 
-    def announce(self, at: int, step: int) -> Said:
+    def announce(self, at: int, step: int) -> Outputs:
         """The version of the channel table that subscriptions which came or went have made, if they have.
 
         It holds from event time `at` on, for rows of steps after `step`.
@@ -160,7 +160,7 @@ class Selection:
 
     # -- boundaries --------------------------------------------------------------------------------------------------
 
-    def boundary(self, at: int, step: int) -> Said:
+    def boundary(self, at: int, step: int) -> Outputs:
         """The next version of the channel table, if the boundary at this event time makes one."""
         ids, columns = self.subscriptions.ids(), self.subscriptions.columns()
         rectangles = self._rectangles(len(ids), columns)
@@ -175,7 +175,7 @@ class Selection:
 
     def _change_over(
         self, ids: Integers, columns: Mapping[str, NDArray[Any]], before: Integers, after: Integers, at: int, step: int
-    ) -> Said:
+    ) -> Outputs:
         """Let the groups be those of `after`, int64[n], and say so; who moves leaves the one and joins the other."""
         old = self._shared
         shared, moved = after >= 0, before != after
@@ -193,14 +193,14 @@ class Selection:
             _taken(table, ids[touched], ends[touched], groups[touched])
             for table, groups in ((old, before), (self._shared, after))
         )
-        return self._say_changes(old, takes - took, took - takes, at, step)
+        return self._changed_channels(old, takes - took, took - takes, at, step)
 
-    def _say_changes(
+    def _changed_channels(
         self, old: ChannelTable, joined: set[tuple[int, int]], left: set[tuple[int, int]], at: int, step: int
-    ) -> Said:
+    ) -> Outputs:
         """The version of the table in which (channel, id) joined and left."""
         regions, now = old.regions_by_channel(), self._shared.regions_by_channel()
-        resized = {channel for channel, held in now.items() if not _same(held, regions.get(channel))}
+        resized = {channel for channel, current in now.items() if not _same(current, regions.get(channel))}
         joining, leaving = _by_channel(joined), _by_channel(left)
         members = dict(zip(self._shared.numbers.tolist(), self._shared.members.tolist(), strict=True))
         closed = regions.keys() - now.keys()
@@ -230,7 +230,7 @@ class Selection:
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
-    def say(self, changes: Changes, steps: Integers) -> Said:
+    def outputs(self, changes: Changes, steps: Integers) -> Outputs:
         """The changes on the channels that carry them."""
         points = exact_places(self._ranges, changes.columns)
         seen = np.stack([changes.columns[part.column].astype(np.float64) for part in self._ranges], axis=1)
@@ -239,18 +239,18 @@ class Selection:
         own_rows, own = self._apart.matching(changes.columns)
         rows, channels = np.concatenate([shared_rows, own_rows]), np.concatenate([shared_channels, ~own])
         unheard = len(changes) - len(np.unique(rows))
-        heard = int(self._shared.members_of(shared_channels).sum()) + len(own)
-        self._counts[:2] += (heard, unheard)
+        received = int(self._shared.members_of(shared_channels).sum()) + len(own)
+        self._counts[:2] += (received, unheard)
         if not len(rows):
             return []
         order = np.lexsort((channels, rows))
         rows = rows[order]
-        said = channel_rows(self._table.columns, changes.take(rows), steps[rows], channels[order], self._version)
-        return [(answers_topic(self.query.name), said)]
+        batch = channel_rows(self._table.columns, changes.take(rows), steps[rows], channels[order], self._version)
+        return [(answers_topic(self.query.name), batch)]
 
 
-def _same(one: Integers, other: Integers | None) -> bool:
-    return other is not None and np.array_equal(one, other)
+def _same(first: Integers, second: Integers | None) -> bool:
+    return second is not None and np.array_equal(first, second)
 
 
 def _taken(table: ChannelTable, ids: Integers, ends: Integers, groups: Integers) -> set[tuple[int, int]]:
@@ -269,11 +269,7 @@ def _lists(channels: Integers, ids: Integers) -> dict[int, list[int]]:
 
 
 def _by_channel(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    ids: dict[int, list[int]] = {}
     for channel, id in sorted(pairs):
-        found.setdefault(channel, []).append(id)
-    return found
-
-
-def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        ids.setdefault(channel, []).append(id)
+    return ids

@@ -1,4 +1,4 @@
-"""The kinds of query that a table's shard can host beside each other: one class a kind, listed here by their select.
+"""What a table's shard hosts beside each other: queries of the kinds whose `QueryKind.shard_query` is a `Maker`.
 
 A good member keeps what its subscriptions need, and nothing of the table that can be worked out again from its rows;
 what it says is a function of the changes, of their steps and of the subscriptions that stand when they apply.
@@ -6,18 +6,17 @@ what it says is a function of the changes, of their steps and of the subscriptio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tolerant.kinds.notices.notices import Notices
-from tolerant.kinds.ranges.selections import Selection
+from tolerant.kernels.snapshots import State
 from tolerant.relations import Changes, Relation
 from tolerant.sql import CreateQuery, CreateTable
-from tolerant.sql.statements import RangeAggregateSelect, RangeSelect, Select
+from tolerant.sql.query_kind import shard_query_of
 
 
 class TableQuery(Protocol):
@@ -39,7 +38,7 @@ class TableQuery(Protocol):
         """
         ...
 
-    def say(self, changes: Changes, steps: NDArray[np.int64]) -> list[tuple[str, pa.RecordBatch]]:
+    def outputs(self, changes: Changes, steps: NDArray[np.int64]) -> list[tuple[str, pa.RecordBatch]]:
         """What the changes, which the table has just taken, are to those who listen: batches with their topics."""
         ...
 
@@ -47,8 +46,8 @@ class TableQuery(Protocol):
         """Counts for `tolerant status`, by what they are of; there may be none. A function of the log, as all is."""
         ...
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """What cannot be worked out again from the statement and the table's rows, as arrays for a snapshot."""
+    def state(self) -> State:
+        """What cannot be worked out again from the statement and the table's rows, for a snapshot."""
         ...
 
 
@@ -73,25 +72,16 @@ class Announcing(Protocol):
         ...
 
 
-Maker = Callable[[CreateQuery, CreateTable, Relation, Mapping[str, NDArray[Any]] | None], TableQuery]
+Maker = Callable[[CreateQuery, CreateTable, Relation, State | None], TableQuery]
 """Makes a query from its statement, its table, the rows that this has now, and the state that it had; None: it is new.
 
 The rows are only to be read while it is made: afterwards `say` tells what changes.
 """
 
-MAKERS: dict[type[Select], Maker] = {
-    RangeSelect: Selection.over,
-    RangeAggregateSelect: Notices.over,
-}
 
-
-def is_hosted(query: CreateQuery) -> bool:
-    """Whether a table's shard has a class for such a query."""
-    return type(query.select) in MAKERS
-
-
-def table_query(
-    query: CreateQuery, table: CreateTable, rows: Relation, state: Mapping[str, NDArray[Any]] | None = None
-) -> TableQuery:
-    """The query, new or as `state` says; `is_hosted` must be true of it."""
-    return MAKERS[type(query.select)](query, table, rows, state)
+def table_query(query: CreateQuery, table: CreateTable, rows: Relation, state: State | None = None) -> TableQuery:
+    """The query, new or as `state` says; its kind must have a `QueryKind.shard_query`, which is a Maker."""
+    make = shard_query_of(query)
+    assert make is not None
+    made: TableQuery = make(query, table, rows, state)
+    return made

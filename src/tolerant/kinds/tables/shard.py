@@ -1,6 +1,6 @@
 """One shard of a table's pipeline: its rows and the queries over it, from log entries to deliveries.
 
-What a change is to whom is said in `answers.<query>`; the rows that it leaves are in the compacted topic
+The effects of a change on subscriptions are in `answers.<query>`; the rows that it leaves are in the compacted topic
 `rows.<table>`, in the same transaction, for those who ask for the current answer first.
 """
 
@@ -12,22 +12,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tolerant.kinds.tables.queries import Announcing, TableQuery, is_hosted, table_query
+from tolerant.kernels.snapshots import Schema, State
+from tolerant.kinds.tables.queries import Announcing, TableQuery, table_query
 from tolerant.pipeline.hosting import Output
-from tolerant.pipeline.rows_shard import Arrays, Integers, RowsShard, Side
+from tolerant.pipeline.rows_shard import Integers, RowsShard, Side
 from tolerant.relations import Changes, Relation
 from tolerant.sql import CreateQuery, CreateTable
+from tolerant.sql.query_kind import shard_query_of
 from tolerant.streams import StreamOptions
 from tolerant.transport.rows import pack
 
 _BOUNDARY = StreamOptions().boundary
 
 
-class TableShard(RowsShard[TableQuery]):
+class TableShard(RowsShard[TableQuery, Side]):
     """`Hosted` by Spark; see the module."""
 
+    SCHEMA = Schema("tables", 1)
+
     def __init__(self, table: CreateTable, shard: int = 0) -> None:
-        super().__init__(table.name, (Side(table),), shard)
+        super().__init__(table.name, (table,), Side, shard)
         self._table = table
 
     @property
@@ -36,14 +40,14 @@ class TableShard(RowsShard[TableQuery]):
         return self._sides[0].relation
 
     def _is_hosted(self, query: CreateQuery) -> bool:
-        return is_hosted(query)
+        return shard_query_of(query) is not None
 
-    def _make(self, query: CreateQuery, state: Arrays | None) -> TableQuery:
+    def _make(self, query: CreateQuery, state: State | None) -> TableQuery:
         return table_query(query, self._table, self.relation, state)
 
-    def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
+    def _publish(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
         for query in self._queries.values():
-            self._say_for(query, query.say(effects[0], steps[0]))
+            self._publish_for(query, query.outputs(effects[0], steps[0]))
 
     # -- what subscriptions share ------------------------------------------------------------------------------------
 
@@ -59,19 +63,19 @@ class TableShard(RowsShard[TableQuery]):
 
         Of boundaries that follow one another without changes the first alone is given.
         """
-        watermark, ends = self.watermark or 0, -(-due.at // _BOUNDARY)
+        watermark, ends = self._now, -(-due.at // _BOUNDARY)
         first = None if before is None else before // _BOUNDARY + 1
         if first is not None and first * _BOUNDARY <= watermark and (not len(due) or ends[0] > first):
             yield due.take(np.zeros(0, np.int64)), first * _BOUNDARY
         for number in np.unique(ends).tolist():
             yield due.take(ends == number), number * _BOUNDARY if number * _BOUNDARY <= watermark else None
 
-    def _taken(self, query: TableQuery) -> None:
+    def _on_subscriptions(self, query: TableQuery) -> None:
         if isinstance(query, Announcing):
-            self._announce(query.announce((self.watermark or 0) + 1, self._steps))
+            self._announce(query.announce(self._now + 1, self._steps))
 
-    def _announce(self, said: Sequence[tuple[str, pa.RecordBatch]]) -> None:
-        self._outputs += [Output(topic, pack(batch)) for topic, batch in said]
+    def _announce(self, batches: Sequence[tuple[str, pa.RecordBatch]]) -> None:
+        self._outputs += [Output(topic, pack(batch)) for topic, batch in batches]
 
     def _explanations(self) -> dict[str, Any]:
         announcing = ((name, query) for name, query in self._queries.items() if isinstance(query, Announcing))

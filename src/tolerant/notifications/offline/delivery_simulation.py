@@ -60,7 +60,7 @@ class _Network:
         return int(np.sum(links * (self.header + payload))), stress
 
 
-def simulate(
+def simulate(  # noqa: PLR0913
     rows: tuple[Any, Any, Any],
     changes: tuple[Any, Any, Any],
     subscriptions: tuple[Any, Any],

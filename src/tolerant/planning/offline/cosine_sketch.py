@@ -4,22 +4,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tolerant.kernels.random import bits, key_of
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.planning.planning_arrays import Floats
 
 
-class CosineSketch:
+class CosineSketch(Restorable):
     """z_i = Σ_t ξ(t)·Δ_i(t) with signs ξ(t) that are a hash of (seed, t); float64[items, size].
 
     Sketches of the same seed add up, and the angle between two rows estimates the cosine of their items, wherever they
     were made. Root mean square error: 0.12 for size 64, 0.06 for 256, 0.03 for 1024.
     """
+
+    FIELDS = Fields("size", "seed", "sums", "_last", items=(list, tuple))
 
     def __init__(self, items: Iterable[str], size: int = 256, seed: int = 0) -> None:
         if size < 1:
@@ -49,18 +51,6 @@ class CosineSketch:
         if not 0 <= factor <= 1:
             raise ValueError(f"factor must be from 0 to 1, got {factor}")
         self.sums *= factor
-
-    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and plain values for `kernels.snapshots.pack`."""
-        values = {"items": list(self.items), "size": self.size, "seed": self.seed}
-        return {"sums": self.sums, "last": self._last}, values
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], values: Mapping[str, Any]) -> CosineSketch:
-        """Return the sketch whose `state` this is."""
-        sketch = cls(values["items"], values["size"], values["seed"])
-        sketch.sums, sketch._last = arrays["sums"].copy(), arrays["last"].copy()
-        return sketch
 
 
 def cosine_between(*sketches: CosineSketch) -> Floats:

@@ -42,7 +42,7 @@ def _part_top(wiring: Wiring, copies: Floats, part: int, sign: float) -> float:
 
 
 @compiled
-def _replay(
+def _replay(  # noqa: C901
     values: Floats, start: int, wiring: Wiring, used: Integers, weights: Floats, within: float, code: int, period: int
 ) -> tuple[Integers, int, int, int]:
     """Return refreshes of each part, level messages, changes of copies, and violations; minima become maxima."""

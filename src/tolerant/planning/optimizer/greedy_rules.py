@@ -64,7 +64,7 @@ def choose(problem: PlanProblem, rule: int, alpha: float, limits: Floats, key: n
 
 
 @compiled_no_refcount
-def _add_up(
+def _add_up(  # noqa: PLR0913
     problem: PlanProblem,
     a: int,
     members: Integers,
@@ -88,7 +88,7 @@ def _add_up(
 
 
 @compiled_no_refcount
-def _strain(
+def _strain(  # noqa: PLR0913
     problem: PlanProblem,
     rule: int,
     a: int,

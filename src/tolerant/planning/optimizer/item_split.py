@@ -89,7 +89,7 @@ def _improved(problem: PlanProblem, floors: Floats, shares: Floats) -> bool:
 
 
 @compiled_no_refcount
-def _best_move(
+def _best_move(  # noqa: PLR0913
     problem: PlanProblem,
     s: PartSums,
     floors: Floats,
@@ -122,7 +122,7 @@ def _best_move(
 
 
 @compiled_no_refcount
-def _cost_after_move(
+def _cost_after_move(  # noqa: PLR0913
     problem: PlanProblem,
     s: PartSums,
     floors: Floats,

@@ -110,7 +110,7 @@ def _rows(columns: Integers, network: Network) -> Integers | None:
 
 
 @compiled
-def gather(
+def gather(  # noqa: PLR0913
     signed: Floats,
     places: Integers,
     sumdiff: Floats,

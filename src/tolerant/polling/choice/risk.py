@@ -202,7 +202,7 @@ def pull_worth(item: Record, pressure: float, tick: int) -> float:
 
 
 @compiled_no_refcount
-def choose_risk(
+def choose_risk(  # noqa: C901
     rows: RiskRows, items: Records, tick: int, pressure: Floats, server_start: Integers, server_items: Integers,
     correlation: Floats,
 ) -> None:  # fmt: skip

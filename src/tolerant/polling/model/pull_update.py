@@ -16,7 +16,7 @@ from tolerant.polling.poller_arrays import Chains, Floats, Record, Records, Sett
 
 
 @compiled_no_refcount
-def apply_pull(
+def apply_pull(  # noqa: PLR0913
     rows: RiskRows, items: Records, chains: Chains, window: Window, correlations: Correlations, settings: Settings,
     i: int, value: float, at: int, now: int, path: Floats,
 ) -> None:  # fmt: skip

@@ -47,7 +47,7 @@ def push(values: Floats, queries: Records, links: Links, servers: Integers, leas
 
 
 @compiled_no_refcount
-def _push(
+def _push(  # noqa: PLR0913
     query: Record, links: Links, off: float, values: Floats, pushed: Floats, apart: Floats, least: bool, tick: int,
     last: Integers,
 ) -> bool:  # fmt: skip

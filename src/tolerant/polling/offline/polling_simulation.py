@@ -153,7 +153,7 @@ def _readings(trace: Trace, index: Mapping[str, int]) -> Floats:
 
 
 @compiled
-def _run(
+def _run(  # noqa: PLR0913
     values: Floats, queries: Records, links: Links, lanes: Lanes, rows: RiskRows, items: Records, chains: Chains,
     window: Window, correlations: Correlations, settings: Settings, servers: Servers, workspace: Workspace,
     history: Floats,
@@ -200,7 +200,7 @@ def _run(
 
 
 @compiled_no_refcount
-def _pull(
+def _pull(  # noqa: PLR0913
     values: Floats, rows: RiskRows, items: Records, chains: Chains, window: Window, correlations: Correlations,
     settings: Settings, tick: int, path: Floats, sent: Integers, asked: Integers,
 ) -> int:  # fmt: skip

@@ -163,7 +163,7 @@ def replay(
     """Return which references hit, bool[ticks]. keys: the score of each tick's value from then on, where rows carry
     scores.
     """
-    held = new_held((ranking, at_random()), memory + 1, memory + 1, None)
+    cached = new_held((ranking, at_random()), memory + 1, memory + 1, None)
     if layers is None:
         layers = np.zeros(len(values), np.int64)
-    return look_up(0, values, keys, held, ranking.scorer, layers, memory, ranking.random, key_of(seed), NO_WINDOW)
+    return look_up(0, values, keys, cached, ranking.scorer, layers, memory, ranking.random, key_of(seed), NO_WINDOW)

@@ -98,7 +98,7 @@ def _ends(arcs: Arcs, arc: int) -> tuple[int, float]:
 
 
 @compiled
-def _search(
+def _search(  # noqa: PLR0913
     arcs: Arcs, starts: Integers, slots: Integers, left: Integers, price: Floats, best: Floats, state: Integers,
     heap_key: Floats, heap_node: Integers, source: int, sink: int, turn: int,
 ) -> bool:  # fmt: skip
@@ -137,7 +137,7 @@ def _search(
 
 
 @compiled
-def _send(
+def _send(  # noqa: C901, PLR0913
     arcs: Arcs, starts: Integers, slots: Integers, left: Integers, price: Floats, state: Integers, pointer: Integers,
     path: Integers, source: int, sink: int, units: int, turn: int,
 ) -> int:  # fmt: skip

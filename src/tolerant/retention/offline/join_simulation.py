@@ -34,7 +34,7 @@ class JoinRun:
     share_r: float
 
 
-def join(
+def join(  # noqa: PLR0913
     r: ArrayLike,
     s: ArrayLike,
     memory: int,
@@ -80,7 +80,7 @@ class _Task:
     warmup: int
 
 
-def _checked(
+def _checked(  # noqa: PLR0913
     r: ArrayLike,
     s: ArrayLike,
     memory: int,
@@ -117,15 +117,15 @@ def _simulated(
     rankings = [ranking(policy, partner, survival, task.window, _span(task)) for partner in partners]
     streams = (task.r, task.s)
     if models is not None:
-        one = track_of(rankings[0], models[1], task.r, task.s, task.memory)
-        other = track_of(rankings[1], models[0], task.s, task.r, task.memory)
-        if one is not None and other is not None:
-            return _run(play_drifting((one, other), task.memory, task.warmup))
+        first = track_of(rankings[0], models[1], task.r, task.s, task.memory)
+        second = track_of(rankings[1], models[0], task.s, task.r, task.memory)
+        if first is not None and second is not None:
+            return _run(play_drifting((first, second), task.memory, task.warmup))
     keys = [_keys(policy, rankings[k], partners[k], streams[k], streams[1 - k]) for k in (0, 1)]
-    held = new_held((rankings[0], rankings[1]), task.memory + 2, task.memory + 2, task.window)
+    kept = new_held((rankings[0], rankings[1]), task.memory + 2, task.memory + 2, task.window)
     tally = np.zeros(3, np.int64)
     play(
-        0, task.r, task.s, keys[0], keys[1], held, (rankings[0].scorer, rankings[1].scorer), np.ones(2), task.memory,
+        0, task.r, task.s, keys[0], keys[1], kept, (rankings[0].scorer, rankings[1].scorer), np.ones(2), task.memory,
         NO_WINDOW if task.window is None else task.window, task.warmup, policy == "rand", key_of(seed), tally,
     )  # fmt: skip
     return _run(tally)

@@ -30,8 +30,8 @@ def best_join(r: Integers, s: Integers, memory: int, window: int | None, warmup:
         return 0, float("nan")
     graph = graph_of(r, s, memory, window, warmup)
     flow = best_flow(graph.nodes, graph.arcs, graph.source, graph.sink, memory)
-    held = flow * np.maximum(graph.until - np.maximum(graph.since, warmup), 0)
-    of_r, of_all = held[graph.stream == 0].sum(), held[graph.stream >= 0].sum()
+    benefit = flow * np.maximum(graph.until - np.maximum(graph.since, warmup), 0)
+    of_r, of_all = benefit[graph.stream == 0].sum(), benefit[graph.stream >= 0].sum()
     results = round(float(flow @ graph.arcs.gains))
     return results, float(of_r / of_all) if of_all else float("nan")
 
@@ -54,9 +54,9 @@ def graph_of(r: Integers, s: Integers, memory: int, window: int | None, warmup: 
     parts.append((hub[:-1], hub[1:], np.full(ticks - 1, memory), 0 * steps, -1 + 0 * steps, steps, steps + 1))
     for k, side in enumerate(sides):
         nodes = chain[shift[k] : shift[k] + len(side.at)]
-        one, room = np.ones_like(side.rows), np.full(len(side.at), memory)
+        ones, room = np.ones_like(side.rows), np.full(len(side.at), memory)
         reached = side.at[side.first]
-        parts.append((hub[side.rows], nodes[side.first], one, reached >= warmup, k * one, side.rows, reached))
+        parts.append((hub[side.rows], nodes[side.first], ones, reached >= warmup, k * ones, side.rows, reached))
         on = np.flatnonzero(side.following >= 0)
         later = side.at[side.following[on]]
         capacity = room[on] if window is None else np.ones_like(on)

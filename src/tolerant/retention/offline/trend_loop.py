@@ -128,7 +128,7 @@ def _score(track: TrendTrack, distance: int) -> float:
 
 
 @compiled
-def _play(tracks: tuple[TrendTrack, TrendTrack], memory: int, warmup: int, ring: int) -> Integers:
+def _play(tracks: tuple[TrendTrack, TrendTrack], memory: int, warmup: int, ring: int) -> Integers:  # noqa: C901
     mask, words = ring - 1, ring >> 6
     n = tracks[0].own.size
     tail = np.full(2 * ring, -1, np.int32)  # the newest row of a group; its `following` is the oldest

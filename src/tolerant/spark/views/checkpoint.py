@@ -53,11 +53,11 @@ def read_groups(stored: Mapping[str, bytes], keys: int, arguments: int, extremes
     """Read the groups of a view with so many key columns, arguments and extremes, by the text of their keys."""
     groups = {}
     for text, body in stored.items():
-        rows, counts, sums, found = json.loads(body)
-        shaped = (len(counts), len(sums), len(found)) == (arguments, arguments, extremes)
+        rows, counts, sums, ends = json.loads(body)
+        shaped = (len(counts), len(sums), len(ends)) == (arguments, arguments, extremes)
         if not shaped or not all(map(_is_integer, (rows, *counts))) or not all(map(_is_number, sums)):
             raise ValueError(f"the group {text:.80} must have rows, {arguments} counts and sums, {extremes} extremes")
-        groups[_read_key(text, keys)] = ViewGroup(rows, counts, sums, found)
+        groups[_read_key(text, keys)] = ViewGroup(rows, counts, sums, ends)
     return groups
 
 
@@ -65,25 +65,25 @@ def read_published(
     stored: Mapping[str, bytes], columns: Columns, keys: int
 ) -> tuple[dict[Key, list[list[Any]]], list[str]]:
     """Read the published rows of a view by group, and the texts of the keys whose rows cannot be read."""
-    found: dict[Key, list[list[Any]]] = {}
+    published: dict[Key, list[list[Any]]] = {}
     unreadable: list[str] = []
     try:  # all at once, which is much less work than group by group
         for text, body in stored.items():
-            found[_read_key(text, keys)] = json.loads(body)
-        for rows in found.values():
+            published[_read_key(text, keys)] = json.loads(body)
+        for rows in published.values():
             _check_shape(columns, rows)
-        changed_rows(columns, [row for rows in found.values() for row in rows], [], 0, 0)
-        return found, []
+        changed_rows(columns, [row for rows in published.values() for row in rows], [], 0, 0)
+        return published, []
     except _CONVERSION:
-        found.clear()
+        published.clear()
     for text, body in stored.items():
         try:
             key, rows = _read_key(text, keys), json.loads(body)
             check_rows(columns, rows)
-            found[key] = rows
+            published[key] = rows
         except _CONVERSION:
             unreadable.append(text)
-    return found, unreadable
+    return published, unreadable
 
 
 def check_rows(columns: Columns, rows: list[list[Any]]) -> None:

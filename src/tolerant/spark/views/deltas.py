@@ -115,10 +115,10 @@ class DeltaLog:
 
     def slice(self, low: int, high: int, names: Sequence[str]) -> Slice:
         """The changes after `low` up to `high`, which must have been flushed."""
-        found = [(first, last, path) for first, last, path in self._files if last > low and first < high]
-        whole = all(first >= low and last <= high for first, last, _ in found)
+        covering = [(first, last, path) for first, last, path in self._files if last > low and first < high]
+        whole = all(first >= low and last <= high for first, last, _ in covering)
         columns = tuple(column for column in self.columns if column.name in names)
-        return Slice(tuple(path for _, _, path in found), low, high, columns, whole)
+        return Slice(tuple(path for _, _, path in covering), low, high, columns, whole)
 
     def read(self, low: int, high: int, names: Sequence[str]) -> pa.Table:
         """The same as a table."""
@@ -132,6 +132,8 @@ class DeltaLog:
         # The large file at the front is only rewritten when as much has come behind it as it holds itself.
         sizes = [path.stat().st_size for _, _, path in ready]
         start = 0 if sum(sizes[1:]) >= sizes[0] else 1
+        if len(ready) - start < 2:
+            return  # a file written again would have the name of the old one, which is removed
         first, last = ready[start][0], ready[-1][1]
         rows = self.read(first, last, [column.name for column in self.columns])
         if start == 0:
@@ -154,12 +156,12 @@ class DeltaLog:
 
 def _standing(folder: Path) -> list[tuple[int, int, Path]]:
     """The files of a folder by their versions; those that a larger one has taken the place of are removed."""
-    found: list[tuple[int, int, Path]] = []
+    files: list[tuple[int, int, Path]] = []
     for path in sorted(folder.glob("*.parquet")):
         first, last = map(int, path.stem.split("-"))
-        found.append((first, last, path))
+        files.append((first, last, path))
     kept: list[tuple[int, int, Path]] = []
-    for file in sorted(found, key=lambda file: (file[0], -file[1])):
+    for file in sorted(files, key=lambda file: (file[0], -file[1])):
         if kept and file[1] <= kept[-1][1]:
             file[2].unlink(missing_ok=True)
         else:

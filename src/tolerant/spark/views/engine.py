@@ -79,16 +79,16 @@ class SparkEngine:
             self.spark.createDataFrame([], _schema(table.columns)).createOrReplaceTempView(f"`{table.name}`")
             self._named.pop(table.name, None)  # a table may be called what a source is
         try:
-            found = self.spark.sql(sql).schema
+            schema = self.spark.sql(sql).schema
         except _USERS_FAULT as error:
             raise ValueError(f"Spark cannot run it: {reason(error)}") from error
-        for field in found:
+        for field in schema:
             if field.dataType.simpleString() not in _TYPES:
                 raise ValueError(
                     f"column {field.name} is {field.dataType.simpleString().upper()}, which no table can hold:"
                     " use CAST(… AS DOUBLE), or another of STRING, BOOLEAN, INT, BIGINT and FLOAT"
                 )
-        return [_TYPES[field.dataType.simpleString()] for field in found]
+        return [_TYPES[field.dataType.simpleString()] for field in schema]
 
     def run(self, sql: str, sources: Sources) -> pa.Table:
         """See `Engine.run`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,44 +14,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.kernels import snapshots
-from tolerant.spark.views.deltas import VERSION, DeltaLog, blank_row
+from tolerant.spark.views.deltas import VERSION, DeltaLog
 from tolerant.spark.views.maintained import Maintained, Pushed
+from tolerant.spark.views.refresh_costs import RefreshCosts
 from tolerant.spark.views.shard import Applied
 from tolerant.spark.views.watch import Fired, Watch
-from tolerant.sql.statements import Trigger
-from tolerant.sql.view_select import WEIGHT
+from tolerant.sql.select import Trigger
 from tolerant.streams import SECOND
 from tolerant.transport.views import NOTICE
 from tolerant.views import Measured, Scheduler
-from tolerant.views.capacity import MARGIN, Promise, needed
 from tolerant.views.cost_curves import Cost
 from tolerant.views.view_groups import Key, ViewGroup
 
-SIZES = (1, 100, 1000)
-"""Rows whose push is timed when a view is made."""
-
-REPEATS = 3
-"""How often, so that one that was disturbed does not count."""
-
-PRACTICE = 8
-"""Rounds of pushes before any is timed, at most."""
-
-FEW = 100
-"""Changes of each table that may be pending when somebody asks, though everything was pushed just before: a promise
-that could not be kept even then is refused.
-"""
-
-_CALM = 0.9  # a round that took so much of the best before it shows that there is little left to gain
 _FIGURES: dict[str, Any] = {
     "pushes": 0, "refreshes": 0, "notices": 0, "misses": 0, "slowest": 0.0, "seconds": 0.0, "last": None,
 }  # fmt: skip
-_LEARN = 0.2  # what the newest timing of anything but a push counts for
 _SHORTEST_TICK = SECOND // 10
 _IDLE = 1000  # ticks without changes that are counted one by one; more say nothing new
-
-
-class TooSlow(Exception):
-    """The time promised is less than what a refresh takes, or may have to wait."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +55,7 @@ class LiveView:
         self.within = refresh / SECOND
         self.tick = max(_SHORTEST_TICK, refresh // 10)
         self.ticked = 0  # ticks before this one have been counted
-        self.scheduler: Scheduler | None = None
+        self.costs = RefreshCosts(name, view, self.within, 2 if self.watch else 1)
         self.served = -math.inf
         """When it was last brought up to date because somebody asked or its condition became true, seconds elapsed."""
         self.queue: dict[str, int] = {}
@@ -84,7 +63,6 @@ class LiveView:
         self.queued_at = 0.0
         """Since when there are any, seconds elapsed."""
         self._queued = np.zeros(len(view.plan.tables), np.int64)  # changes in the queue, by table
-        self._recompute = self._overhead = 0.0  # seconds per refresh, besides pushing
         self.dirty: dict[Key, None] = {}
         """Groups that were touched since the view was last said."""
         self.said: dict[Key, list[list[Any]]] = {}
@@ -99,124 +77,11 @@ class LiveView:
         """Its tables, in the order in which the scheduler has them."""
         return self.view.plan.tables
 
-    # -- costs -----------------------------------------------------------------------------------------------------
-
-    def measure(self, logs: Mapping[str, DeltaLog]) -> Iterator[None]:
-        """Time what a refresh does, piece by piece, after some practice; then keep the view by these costs."""
-        yield from self.practise(logs)
-        timings: list[list[float]] = [[] for _ in self.tables]
-        sizes = [size for _ in range(REPEATS) for size in SIZES]
-        for place, table in enumerate(self.tables):
-            rows = self._held(table, logs[table])
-            for size in sizes:
-                timings[place].append(self.view.rehearse(table, _sample(rows, size)))
-                yield
-        costs = [Measured(sizes, seconds) for seconds in timings]
-        spread = [_spread(cost, sizes, seconds) for cost, seconds in zip(costs, timings, strict=True)]
-        self._keep_by(costs, spread)
-
-    def practise(self, logs: Mapping[str, DeltaLog]) -> Iterator[None]:
-        """Pushes a row of each table for practice, piece by piece, until that gets no faster: Spark is slow just after
-        its start. Also times the recomputation of groups.
-        """
-        samples = {table: _sample(self._held(table, logs[table]), 1) for table in self.tables}
-        best = math.inf
-        for _ in range(PRACTICE):
-            took = 0.0
-            for table, rows in samples.items():
-                took += self.view.rehearse(table, rows)
-                yield
-            if self.view.plan.extremes:
-                self._recompute = self.view.rehearse_recompute(FEW)
-                took += self._recompute
-                yield
-            if took > _CALM * best:
-                return
-            best = min(best, took)
-
-    def time_again(self, logs: Mapping[str, DeltaLog]) -> Iterator[None]:
-        """Practises, then times pushes of a few rows, piece by piece, and learns from them: this machine may be slower
-        than the one that made the promise.
-        """
-        assert self.scheduler is not None
-        yield from self.practise(logs)
-        for place, table in enumerate(self.tables):
-            rows = _sample(self._held(table, logs[table]), FEW)
-            for _ in range(REPEATS):
-                self.scheduler.pushed(place, FEW, self.view.rehearse(table, rows))
-                yield
-
-    def _held(self, table: str, log: DeltaLog) -> pa.Table:
-        """The rows of a table that the view has absorbed, signed."""
-        return log.read(0, self.view.absorbed[table], self.view.plan.columns[table]).drop_columns([VERSION])
-
-    def _keep_by(self, costs: list[Measured], spread: Sequence[float] | None = None) -> None:
-        self.scheduler = Scheduler(costs, self.within, margin=MARGIN, spread=spread)
-        self.allow(self.within)
-
     @property
-    def promise(self) -> Promise:
-        """What is promised, and what a refresh takes when few changes are pending, by what is known now."""
-        return Promise(self.within, sum(self._floors()) + self._beside, 2 if self.watch else 1)
-
-    @property
-    def _beside(self) -> float:
-        """Seconds of a refresh that are not for pushing."""
-        return self._recompute + self._overhead
-
-    def _floors(self) -> list[float]:
-        """What pushing a few changes of each table takes as things are: more where that varies, or has become slow."""
-        assert self.scheduler is not None
-        slowness = self.scheduler.slowness
-        return [float(cost(FEW) * more) for cost, more in zip(self.scheduler.costs, slowness, strict=True)]
-
-    def allow(self, seconds: float) -> None:
-        """A refresh may take so long: what is pending is kept within that, as far as pushing can help."""
-        assert self.scheduler is not None
-        self.scheduler.limit = max(0.0, seconds - self._beside) / MARGIN
-        self.scheduler.least = sum(self._floors())
-
-    def check(self, promises: Mapping[str, Promise]) -> None:
-        """Checks that the promise can be kept beside the others, of which this is one.
-
-        Raises:
-            TooSlow: it cannot; the message has what was measured and the time that could be kept.
-        """
-        least = needed(self.name, promises)
-        if least > self.within:
-            raise TooSlow(self._shortfall(least, promises))
-
-    def _shortfall(self, least: float, promises: Mapping[str, Promise]) -> str:
-        """Why the promise cannot be kept: what a refresh takes, and for what it may have to wait."""
-        parts = [f"{table} {seconds:.2f} s" for table, seconds in zip(self.tables, self._floors(), strict=True)]
-        parts += [f"groups computed again {self._recompute:.2f} s"] if self._recompute else []
-        rest = {name: promise for name, promise in promises.items() if name != self.name}
-        others = [f"{name} {promise.floor:.2f} of {promise.within:g} s" for name, promise in rest.items()]
-        longest = max(promise.floor for promise in promises.values())
-        return (
-            f"REFRESH WITHIN {self.within:g} s cannot be kept: a refresh takes {self.promise.floor:.2f} s as measured"
-            f" ({', '.join(parts)}), and whoever asks may have to wait {longest:.2f} s for the one under way"
-            + (f" and for the refreshes of {len(others)} other views ({', '.join(others)})" if others else "")
-            + (
-                f"; allow {least:.2f} s at least"
-                if math.isfinite(least)
-                else "; beside those no time can be kept: drop some, or let them take longer"
-            )
-        )
-
-    def costs(self) -> list[dict[str, Any]]:
-        """What is known of each table: changes pending, fitted cost, and whether it has outgrown the promise."""
-        assert self.scheduler is not None
-        found = []
-        for index, table in enumerate(self.tables):
-            cost = self.scheduler.costs[index]
-            line = cost.linear() if isinstance(cost, Measured) else None
-            setup, slope = (line.setup, line.slope) if line else (0.0, 0.0)
-            pending = int(self.scheduler.pending[index])
-            found.append(
-                {"table": table, "pending": pending, "setup": setup, "slope": slope, "outgrown": setup > self.within}
-            )
-        return found
+    def scheduler(self) -> Scheduler:
+        """Its scheduler, once its costs have been measured."""
+        assert self.costs.scheduler is not None
+        return self.costs.scheduler
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -229,7 +94,6 @@ class LiveView:
 
     def pass_time(self, watermark: int, elapsed: float) -> None:
         """Let the ticks up to the watermark pass, and queue the tables that are to be pushed by then."""
-        assert self.scheduler is not None
         now = watermark // self.tick
         counts: dict[int, list[int]] = {}
         newest: dict[int, dict[str, int]] = {}
@@ -266,10 +130,9 @@ class LiveView:
         """A part of the queue that is predicted to take no longer than this: a table, and up to which version. Empty:
         there is none.
         """
-        assert self.scheduler is not None
         for table, version in self.queue.items():
             place = self.tables.index(table)
-            rows = _affordable(self.scheduler.costs[place], int(self._queued[place]), seconds - self._beside)
+            rows = _affordable(self.scheduler.costs[place], int(self._queued[place]), seconds - self.costs.beside)
             if rows >= self._queued[place]:
                 return {table: version}
             if rows:
@@ -281,13 +144,11 @@ class LiveView:
     @property
     def predicted(self) -> float:
         """The seconds that a refresh would take now."""
-        assert self.scheduler is not None
         rows = self._outstanding().tolist()
-        return sum(float(cost(n)) for cost, n in zip(self.scheduler.costs, rows, strict=True)) + self._beside
+        return sum(float(cost(n)) for cost, n in zip(self.scheduler.costs, rows, strict=True)) + self.costs.beside
 
     def _outstanding(self) -> NDArray[np.int64]:
         """Changes of each table that the view has not absorbed."""
-        assert self.scheduler is not None
         arrived = np.bincount([place for _, place, _ in self._arrived], minlength=len(self.tables))
         return self.scheduler.pending + self._queued + arrived
 
@@ -301,20 +162,19 @@ class LiveView:
     def watch_from(self, logs: Mapping[str, DeltaLog], at: int, step: int, now: int) -> None:
         """Let the condition begin with the rows that the tables had at a step."""
         if self.watch is not None:
-            held = {table: logs[table].read(0, step, tuple(self.watch.columns(table))) for table in self.tables}
-            self.fired += [Due(fired, now) for fired in self.watch.begin(held, at, step)]
+            contents = {table: logs[table].read(0, step, tuple(self.watch.columns(table))) for table in self.tables}
+            self.fired += [Due(fired, now) for fired in self.watch.begin(contents, at, step)]
 
     def look(self, applied: Sequence[Applied], watermark: int, now: int) -> None:
         """Changes have come and time has gone on: is there anything to tell? `now`: by the wall clock."""
         if self.watch is not None:
-            own = [one for one in applied if one.table in self._versions]
+            own = [change for change in applied if change.table in self._versions]
             self.fired += [Due(fired, now) for fired in self.watch.take(own) + self.watch.passed(watermark)]
 
     def due_by(self, fired: Fired) -> dict[str, int]:
         """The condition is told: every table up to the version that it had then."""
-        assert self.scheduler is not None
-        later = [one for one in self._arrived if one[2] > fired.step]
-        self._arrived = [one for one in self._arrived if one[2] <= fired.step]
+        later = [arrival for arrival in self._arrived if arrival[2] > fired.step]
+        self._arrived = [arrival for arrival in self._arrived if arrival[2] <= fired.step]
         self.pass_time(fired.at, 0.0)
         counts = [0] * len(self.tables)
         for _, place, step in self._arrived:
@@ -327,7 +187,6 @@ class LiveView:
 
     def all_due(self, logs: Mapping[str, DeltaLog]) -> dict[str, int]:
         """Somebody asks: every table up to its newest version."""
-        assert self.scheduler is not None
         if self._arrived:
             counts = [0] * len(self.tables)
             for _, place, _ in self._arrived:
@@ -340,22 +199,15 @@ class LiveView:
 
     def _clear(self) -> None:
         """Everything that was pending is about to be pushed."""
-        assert self.scheduler is not None
         self.scheduler.refresh()
         self.queue, self._queued = {}, np.zeros_like(self._queued)
 
-    def pushed(self, done: Pushed, seconds: float) -> None:
-        """Learn what a push took, of which this was `seconds` in all, and take it off the queue."""
-        assert self.scheduler is not None
+    def pushed(self, done: Pushed, seconds: float, elapsed: float) -> None:
+        """Learns from a push that took `seconds` in all and ended at `elapsed`, and takes it off the queue."""
+        self.costs.learn(done, seconds, elapsed)
         for table, rows in done.rows.items():
             place = self.tables.index(table)
-            if rows and table not in done.cancelled:
-                self.scheduler.pushed(place, rows, done.seconds[table])
             self._queued[place] = max(0, self._queued[place] - rows)
-        if done.recomputed:
-            self._recompute += _LEARN * (done.recomputing - self._recompute)
-        beside = max(0.0, seconds - sum(done.seconds.values()) - done.recomputing)
-        self._overhead += _LEARN * (beside - self._overhead)
         self.queue = {table: to for table, to in self.queue.items() if to > self.view.absorbed[table]}
         for place, table in enumerate(self.tables):
             self._queued[place] *= table in self.queue
@@ -368,7 +220,7 @@ class LiveView:
         if counted:
             figures[counted] += len(took)
         if counted and kind != "push":
-            figures["misses"] += sum(one > self.within for one in took)
+            figures["misses"] += sum(seconds_taken > self.within for seconds_taken in took)
             figures["slowest"] = max(figures["slowest"], *took)
         figures["last"] = {"kind": kind, "at": at, "took": max(took), "predicted": predicted}
 
@@ -394,7 +246,6 @@ class LiveView:
 
     def record(self) -> dict[str, Any]:
         """The state needed to continue, except the groups, as JSON values."""
-        assert self.scheduler is not None
         arrays, values = self.scheduler.state()
         return {
             "absorbed": self.view.absorbed,
@@ -403,7 +254,7 @@ class LiveView:
             "scheduler": base64.b64encode(snapshots.pack(arrays, values)).decode(),
             "watch": self.watch.record() if self.watch else None,
             "fired": [[due.fired.at, due.fired.step, due.heard] for due in self.fired],
-            "beside": [self._recompute, self._overhead],
+            "beside": self.costs.record(),
         }
 
     def resume(self, record: Mapping[str, Any], logs: Mapping[str, DeltaLog]) -> None:
@@ -421,29 +272,22 @@ class LiveView:
         self.view.absorbed, self.figures = absorbed, figures
         arrays, values = snapshots.unpack(base64.b64decode(record["scheduler"]))
         knots = [(arrays[f"sizes.{place}"], arrays[f"seconds.{place}"]) for place in range(len(self.tables))]
-        self._keep_by([Measured(*one) for one in knots])
-        assert self.scheduler is not None
+        self.costs.keep_by([Measured(*knot) for knot in knots])
         for name, array in self.scheduler.state()[0].items():
             if (arrays[name].dtype, arrays[name].shape) != (array.dtype, array.shape) or np.isnan(arrays[name]).any():
                 raise ValueError(f"{name} of its scheduler must be {array.dtype}{list(array.shape)}")
         ticks, turn, spent = values
         self.scheduler.load(arrays, [max(0, int(ticks)), max(0, int(turn)), float(spent)])
-        self.allow(self.within)
+        self.costs.allow(self.within)
         if self.watch is not None and record.get("watch"):
             self.watch.resume(record["watch"])
-        self.fired = [Due(Fired(int(at), int(step)), int(heard)) for at, step, heard in record["fired"]]
-        self._recompute, self._overhead = map(float, record["beside"])
+        self.fired = [Due(Fired(int(at), int(step)), int(requested)) for at, step, requested in record["fired"]]
+        self.costs.resume(record["beside"])
         for place, table in enumerate(self.tables):
             self._versions[table] = logs[table].last
             log = logs[table]
             log.flush()
             self.scheduler.pending[place] = len(log.read(self.view.absorbed[table], log.last, ()))
-
-
-def _spread(cost: Measured, sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """How far timings were from what is predicted from them: the mean deviation of the logarithms above 0, doubled."""
-    over = [max(0.0, math.log(took / cost(size))) for size, took in zip(sizes, seconds, strict=True) if took > 0]
-    return 2 * sum(over) / len(over) if over else 0.0
 
 
 def _affordable(cost: Cost, rows: int, seconds: float) -> int:
@@ -454,11 +298,3 @@ def _affordable(cost: Cost, rows: int, seconds: float) -> int:
 def group_body(group: ViewGroup) -> list[Any]:
     """A group for JSON."""
     return [group.rows, group.counts, group.sums, group.extremes]
-
-
-def _sample(held: pa.Table, size: int) -> pa.Table:
-    """Rows to practise with: of the table, again and again if it has fewer; one of its own making if it has none."""
-    held = held if len(held) else blank_row(held.schema)
-    held = held.take(pa.array(np.arange(size) % len(held)))
-    place = held.column_names.index(WEIGHT)
-    return held.set_column(place, held.schema.field(place), pa.array(np.ones(size, np.int64)))

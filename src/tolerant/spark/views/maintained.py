@@ -147,18 +147,20 @@ class Maintained:
         return len(changes), self._engine.run(delta_sql(self.plan, table), self._sources(table, delta, high))
 
     def _sources(self, table: str, delta: pa.Table, high: int) -> dict[str, pa.Table | Slice]:
-        found: dict[str, pa.Table | Slice] = {}
+        sources: dict[str, pa.Table | Slice] = {}
         for name, (of, which) in source_names(self.plan, table).items():
-            found[name] = delta if which == "delta" else self._held(of, high if which == "after" else self.absorbed[of])
-        return found
+            sources[name] = (
+                delta if which == "delta" else self._held(of, high if which == "after" else self.absorbed[of])
+            )
+        return sources
 
     def _held(self, table: str, version: int) -> Slice:
         return self._logs[table].slice(0, version, self.plan.columns[table])
 
     def _full(self, stale: Mapping[str, list[Any]], only: bool) -> Mapping[str, Sequence[Any]]:
         rows = self._engine.run(full_sql(self.plan, only), self._full_sources(stale, only))
-        found: dict[str, list[Any]] = rows.to_pydict()
-        return found
+        columns: dict[str, list[Any]] = rows.to_pydict()
+        return columns
 
     def _full_sources(self, stale: Mapping[str, list[Any]], only: bool) -> dict[str, pa.Table | Slice]:
         sources: dict[str, pa.Table | Slice] = {

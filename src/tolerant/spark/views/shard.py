@@ -1,23 +1,20 @@
-"""What a pipeline of views takes from the log: its tables' changes in the order in which they apply, statements and
-requests. It says nothing of rows: their changes are handed to the pipeline, for its delta logs.
+"""The shard of a pipeline of views: takes its tables' changes in the order in which they apply, statements and requests
+from the log. It publishes no rows: their changes are handed to the pipeline, for its delta logs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from tolerant.kernels.snapshots import Schema, State
 from tolerant.pipeline.hosting import Output
-from tolerant.pipeline.intake import dead_payload
-from tolerant.pipeline.rows_shard import Arrays, Integers, RowsShard, Side
+from tolerant.pipeline.rows_shard import Integers, RowsShard, Side
 from tolerant.relations import Changes
 from tolerant.sql import CreateQuery, Drop, Statement
-from tolerant.sql.pipeline_ids import Views
-from tolerant.sql.statements import ViewSelect
+from tolerant.sql.pipeline_inputs import Views
 from tolerant.transport.log import Entry
 from tolerant.transport.rows import unpack
 from tolerant.transport.topics import refreshes_topic
@@ -57,8 +54,8 @@ class Ordered:
     at: int
 
 
-class Standing:
-    """A view as its shard knows it: that it is there."""
+class HostedView:
+    """A view as its shard knows it: that it exists."""
 
     tally = "pushes"
 
@@ -77,19 +74,21 @@ class Standing:
         """None."""
         return {}
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """None."""
-        return {}
+    def state(self) -> State:
+        """Nothing."""
+        return State()
 
 
-class ViewShard(RowsShard[Standing]):
-    """See the module. What was taken and not yet been dealt with is in `applied`, `statements`, `replies` and
-    `requests`, for the pipeline to empty.
+class ViewShard(RowsShard[HostedView, Side]):
+    """See the module. What the pipeline has not dealt with yet is in `applied`, `statements`, `replies` and `requests`,
+    for it to empty.
     """
 
+    SCHEMA = Schema("views", 1)
+
     def __init__(self, views: Views) -> None:
-        super().__init__(views.name, [Side(table) for table in views.tables])
-        self._topic = refreshes_topic(views.name)
+        super().__init__(views.name, views.tables, Side)
+        self._readers[refreshes_topic(views.name)] = self._request
         self.applied: list[Applied] = []
         self.statements: list[Ordered] = []
         self.replies: list[dict[str, object]] = []
@@ -103,45 +102,33 @@ class ViewShard(RowsShard[Standing]):
 
     @property
     def queries(self) -> dict[str, CreateQuery]:
-        """The views that there are."""
+        """The views that exist."""
         return {name: self._catalogue.queries[name] for name in self._queries}
 
-    def take(self, batch: Sequence[Entry]) -> list[Output]:
-        """See `RowsShard.take`."""
-        outputs: list[Output] = []
-        own: list[Entry] = []
-        for entry in batch:
-            if entry.topic == self._topic:
-                self._ask(entry.payload)
-            else:
-                own.append(entry)
-        outputs += super().take(own)
-        return outputs
-
     def _is_hosted(self, query: CreateQuery) -> bool:
-        return isinstance(query.select, ViewSelect)
+        return query.select.pipeline.views
 
-    def _make(self, query: CreateQuery, state: Arrays | None) -> Standing:
-        return Standing()
+    def _make(self, query: CreateQuery, state: State | None) -> HostedView:
+        return HostedView()
 
     def _advance(self, before: int | None, due: Sequence[Changes]) -> None:
         self._before = before or 0
         super()._advance(before, due)
         self._before = None
 
-    def _tell(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
+    def _publish(self, effects: Sequence[Changes], steps: Sequence[Integers]) -> None:
         for side, changes, of in zip(self._sides, effects, steps, strict=True):
             if len(changes):
                 self.applied.append(self._applied(side, changes, of))
 
     def _applied(self, side: Side, changes: Changes, steps: Integers) -> Applied:
-        seen = (self.watermark or 0) if self._before is None else self._before
+        seen = self._now if self._before is None else self._before
         return Applied(side.table.name, changes, steps, self._steps, seen)
 
-    def _carry_out(self, statement: Statement) -> None:
-        super()._carry_out(statement)
+    def _carry_out(self, statement: Statement) -> str:
         if isinstance(statement, CreateQuery | Drop):
-            self.statements.append(Ordered(statement, self._steps, self.watermark or 0))
+            self.statements.append(Ordered(statement, self._steps, self._now))
+        return super()._carry_out(statement)
 
     def _forget(self, side: Side) -> None:
         super()._forget(side)
@@ -149,19 +136,25 @@ class ViewShard(RowsShard[Standing]):
         if len(gone):
             self.applied.append(self._applied(side, gone, steps))
 
-    def _say(self) -> list[Output]:
+    def _drain_outputs(self) -> list[Output]:
         self._changed = []
         self.replies += self._replies
-        self._replies = []
-        return super()._say()
+        self._replies.clear()
+        return super()._drain_outputs()
 
-    def _ask(self, payload: bytes) -> None:
-        try:
-            batch = unpack(payload)
-            if not batch.schema.equals(REQUESTS):
-                raise ValueError(f"columns must be {REQUESTS.names}, got {batch.schema.names}")
-            if any(column.null_count for column in batch.columns):
-                raise ValueError(f"{', '.join(REQUESTS.names)} must not be NULL")
-            self.requests += [Request(row["view"], row["request"], row["at"]) for row in batch.to_pylist()]
-        except ValueError as error:
-            self._dead.append(dead_payload(f"a request cannot be read: {error}", payload))
+    def _request(self, entry: Entry) -> None:
+        self.requests += self._decoded(entry.payload, _read_requests, "a request cannot be read: ") or ()
+
+
+def _read_requests(payload: bytes) -> list[Request]:
+    """The requests of an entry.
+
+    Raises:
+        ValueError: it is no such entry.
+    """
+    batch = unpack(payload)
+    if not batch.schema.equals(REQUESTS):
+        raise ValueError(f"columns must be {REQUESTS.names}, got {batch.schema.names}")
+    if any(column.null_count for column in batch.columns):
+        raise ValueError(f"{', '.join(REQUESTS.names)} must not be NULL")
+    return [Request(row["view"], row["request"], row["at"]) for row in batch.to_pylist()]

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tolerant.spark.views.shard import Applied
 from tolerant.sql.predicates import columns, matches
-from tolerant.sql.statements import Tally, Trigger
+from tolerant.sql.select import Tally, Trigger
 from tolerant.sql.view_select import WEIGHT
 
 
@@ -64,9 +64,9 @@ class Watch:
         own = [tally for tally in self._trigger.tallies if tally.table == table]
         return {name for tally in own for name in (*columns(tally.where), *([tally.column] if tally.column else []))}
 
-    def begin(self, held: Mapping[str, pa.Table], at: int, step: int) -> list[Fired]:
+    def begin(self, contents: Mapping[str, pa.Table], at: int, step: int) -> list[Fired]:
         """Take the signed rows that the tables had when the view was made."""
-        for table, rows in held.items():
+        for table, rows in contents.items():
             for row in rows.to_pylist():
                 self._count(table, row[WEIGHT], row)
         self._now, self._step = at, step
@@ -139,13 +139,19 @@ class Watch:
 
 def _transactions(applied: Sequence[Applied]) -> Iterator[tuple[int, int, list[_Change]]]:
     """Changes by the transaction, in order: (time that had passed before, their own time, the changes)."""
-    found: dict[tuple[int, int], tuple[int, list[_Change]]] = {}
-    for one in applied:
-        for row in range(len(one.changes)):
-            at, step = int(one.changes.at[row]), int(one.steps[row])
-            change = _Change(step, at, one.table, 1 if one.changes.insert[row] else -1, one.changes.row(row))
-            found.setdefault((one.through, at), (one.seen, []))[1].append(change)
-    for (_, at), (seen, changes) in sorted(found.items(), key=lambda item: min(c.step for c in item[1][1])):
+    transactions: dict[tuple[int, int], tuple[int, list[_Change]]] = {}
+    for table_changes in applied:
+        for row in range(len(table_changes.changes)):
+            at, step = int(table_changes.changes.at[row]), int(table_changes.steps[row])
+            change = _Change(
+                step,
+                at,
+                table_changes.table,
+                1 if table_changes.changes.insert[row] else -1,
+                table_changes.changes.row(row),
+            )
+            transactions.setdefault((table_changes.through, at), (table_changes.seen, []))[1].append(change)
+    for (_, at), (seen, changes) in sorted(transactions.items(), key=lambda item: min(c.step for c in item[1][1])):
         yield seen, at, sorted(changes, key=lambda change: change.step)
 
 

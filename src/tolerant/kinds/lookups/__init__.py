@@ -1,1 +1,0 @@
-"""Joins with a table that is looked up in its file."""

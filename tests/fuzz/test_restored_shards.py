@@ -1,0 +1,112 @@
+"""Every kind of shard is the same after a restore: what it publishes from then on, and its next snapshot.
+
+No field of a snapshot can be left out, and none that the shard does not know can be added.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from stages import STAGES
+
+from tolerant.kernels.snapshots import Schema, State
+from tolerant.pipeline.hosting import Output, Replayed
+from tolerant.transport.log import Entry
+
+BEFORE, AFTER = 8, 6  # steps of the true sources
+
+KINDS: dict[str, Callable[[Any], tuple[Replayed, Replayed]]] = {
+    "bounded": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
+    "adaptive": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
+    "summed": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
+    "tables": lambda stage: (stage.shop.shard, stage.shop.born()),
+    "joined": lambda stage: (stage.shop.shard, stage.shop.born()),
+    "kept": lambda stage: (stage.shop.shard, stage.shop.born()),
+    "looked_up": lambda stage: (stage.shop.shard, stage.shop.born()),
+    "polled": lambda stage: (stage.shop.shard, type(stage.shop.shard)(stage.shop.shard._stream)),
+    "networked": lambda stage: (stage.world.shard, stage.world._born()),
+    "views": lambda stage: (stage.shop.shard, stage.shop.born()),
+}
+"""Stage → the shard that it plays, and a new one of its kind."""
+
+
+class History(NamedTuple):
+    """A snapshot of a shard, what it read after that, what it published then, and its snapshot in the end."""
+
+    schema: Schema
+    snapshot: bytes
+    batches: list[list[Entry]]
+    outputs: list[Output]
+    end: bytes
+    born: Callable[[], Replayed]
+
+
+@cache
+def history(name: str) -> History:
+    stage = STAGES[name](3)
+    for _ in range(BEFORE):
+        stage.step()
+    shard, new = KINDS[name](stage)
+    snapshot, batches, outputs = shard.snapshot(), [], []
+    take = shard.take
+
+    def recorded(batch):
+        batches.append(list(batch))
+        said = take(batch)
+        outputs.extend(said)
+        return said
+
+    shard.take = recorded
+    for _ in range(AFTER):
+        stage.step()
+    del shard.take
+    return History(shard.SCHEMA, snapshot, batches, outputs, shard.snapshot(), lambda: copy.deepcopy(new))
+
+
+def paths(state: State, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all fields, of parts and of what is in them."""
+    for name, value in state.items():
+        yield (*before, name)
+        if isinstance(value, State):
+            yield from paths(value, (*before, name))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_restored_shard_goes_on_as_the_one_before(name):
+    played = history(name)
+    assert played.outputs
+    shard = played.born()
+    shard.restore(played.snapshot, [])
+    assert shard.snapshot() == played.snapshot
+    assert [output for batch in played.batches for output in shard.take(batch)] == played.outputs
+    assert shard.snapshot() == played.end
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_field_of_a_snapshot_can_be_left_out(name):
+    played = history(name)
+    keyed_by_name = {
+        "tables",
+        "queries",
+        "clocks",
+        "arrived",
+        "groups",
+        "dynamics",
+    }  # parts with a name of their own; any number of them
+    tried = 0
+    for path in paths(played.schema.unpack(played.snapshot)):
+        if len(path) > 1 and path[-2] in keyed_by_name:
+            continue
+        state = played.schema.unpack(played.snapshot)
+        part = state
+        for step in path[:-1]:
+            part = part[step]
+        del part[path[-1]]
+        with pytest.raises(ValueError, match=f"lacks '{path[-1]}'"):
+            played.born().restore(played.schema.pack(state), [])
+        tried += 1
+    assert tried > 5
