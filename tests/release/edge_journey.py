@@ -131,8 +131,9 @@ class EdgeJourney:
     def _work_until_settled(self, query: str) -> None:
         end = time.monotonic() + PATIENCE
         with Client(self._log) as client:
-            while not any(answer.settled for answer in client.current(query)):
-                assert time.monotonic() < end, f"{query} has no settled answer"
+            # Before the first row is due, the answer over no items is settled too, and has no value.
+            while not any(answer.settled and answer.value is not None for answer in client.current(query)):
+                assert time.monotonic() < end, f"{query} has no settled answer with a value"
                 self._work_for(0.05)
 
     def _work_for(self, seconds: float) -> None:

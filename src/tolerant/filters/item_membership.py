@@ -59,6 +59,10 @@ class Membership:
         self.query_index: dict[str, int] = {}
         self._free_items: list[int] = []
         self._free_queries: list[int] = []
+        self.query_ids = np.zeros(_SMALLEST, np.int64)
+        """By query index: its id, which no later query gets."""
+        self._opened = 0
+        self._dropped_queries: dict[int, str] = {}
         self._sums: set[int] = set()
         self._links: LinkArrays | None = None
         self._rows: WidthConstraints | None = None
@@ -163,6 +167,9 @@ class Membership:
             self.registered.append(RegisteredQuery(name, fn, within, weights))
             if query >= len(self.queries.fn):
                 self.queries = grown(self.queries, 2 * len(self.queries.fn))
+                self.query_ids = np.resize(self.query_ids, len(self.queries.fn))
+        self.query_ids[query] = self._opened
+        self._opened += 1
         reset(self.queries, query)
         self.queries.fn[query] = CODES[fn]
         self.queries.within[query] = within
@@ -170,11 +177,11 @@ class Membership:
         self.changed()
 
     def drop_query(self, name: str) -> None:
-        """Remove a query."""
+        """Remove a query; its index is reused only after `release_queries`."""
         self.query(name)
         query = self.query_index.pop(name)
         self.registered[query] = None
-        self._free_queries.append(query)
+        self._dropped_queries[query] = name
         reset(self.queries, query)
         self.changed()
 
@@ -197,6 +204,16 @@ class Membership:
     def query_names(self) -> list[str | None]:
         """The name of each query index."""
         return [None if registered is None else registered.name for registered in self.registered]
+
+    def names_by_id(self) -> dict[int, str]:
+        """The names of all queries by their ids."""
+        return dict(zip(self.query_ids[list(self.query_index.values())].tolist(), self.query_index, strict=True))
+
+    def release_queries(self) -> dict[int, str]:
+        """Free the indices of dropped queries, once no answer refers to them any more; returns their names by id."""
+        dropped, self._dropped_queries = self._dropped_queries, {}
+        self._free_queries += dropped
+        return {int(self.query_ids[query]): name for query, name in dropped.items()}
 
     def queries_of(self, items: Integers) -> Integers:
         """The indices of the queries that have one of these items."""
@@ -287,7 +304,12 @@ class Membership:
             item_names=self.item_names,
             members=[None if m is None else [m.name, m.fn, m.within] for m in self.registered],
             free_items=self._free_items,
-            free_queries=self._free_queries,
+            query_indices=State(
+                free=self._free_queries,
+                dropped=list(self._dropped_queries.items()),
+                ids=self.query_ids[: len(self.registered)],
+                opened=self._opened,
+            ),
             items=State({name: array[: self.size] for name, array in self.items._asdict().items()}),
             queries=State({name: array[: len(self.registered)] for name, array in self.queries._asdict().items()}),
             links=State(start=links.query_start, items=links.query_items, weights=links.query_weights),
@@ -295,9 +317,11 @@ class Membership:
 
     def load(self, state: State) -> None:
         """Restore what `state` returned, bit for bit."""
-        self.item_names, members, self._free_items, self._free_queries, item_arrays, query_arrays, links = (
-            state.exactly("item_names", "members", "free_items", "free_queries", "items", "queries", "links")
+        self.item_names, members, self._free_items, item_arrays, query_arrays, links, indices = state.exactly(
+            "item_names", "members", "free_items", "items", "queries", "links", "query_indices"
         )
+        self._free_queries, dropped, query_ids, self._opened = indices.exactly("free", "dropped", "ids", "opened")
+        self._dropped_queries = dict(dropped)
         self.index = {name: item for item, name in enumerate(self.item_names) if name is not None}
         self.items = grown(
             ItemArrays(*item_arrays.exactly(*ItemArrays._fields)),
@@ -307,6 +331,7 @@ class Membership:
             QueryArrays(*query_arrays.exactly(*QueryArrays._fields)),
             max(_SMALLEST, _power(len(members))),
         )
+        self.query_ids = np.resize(query_ids, len(self.queries.fn))
         start, items, weights = links.exactly("start", "items", "weights")
         self.registered = []
         for query, head in enumerate(members):

@@ -49,7 +49,6 @@ class OpenQueries:
 
     def drop(self, name: str, at: int) -> None:
         """Drops a query."""
-        self._state.answers.attach_names()
         dropped = self._instances(name)
         del self.selects[name], self.groups[name]
         self._sums.dropping(dropped)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tolerant.filters.state import NOTHING, SETTLING, STALE, AnswerBatch, Flags, Floats, Integers, IssuedGrants
 from tolerant.filters.status_view import FACTORS, query_statuses
+from tolerant.kinds.bounded.answer_buffer import TakenAnswers
 from tolerant.kinds.bounded.open_queries import OpenQueries
 from tolerant.kinds.bounded.shard_state import ShardState
 from tolerant.kinds.bounded.sum_substitution import SumSubstitution
@@ -23,32 +24,32 @@ from tolerant.transport.rows import ANSWERS, GRANT_BODY, compacted, grants_colum
 from tolerant.transport.topics import answers_topic, status_topic
 
 
-def answer_outputs(
-    answers: Sequence[AnswerBatch], names: Sequence[str | None], withheld: frozenset[str]
-) -> list[Output]:
-    """Packs answers for the topics of their queries, and the newest answer of each group as the current one.
+def answer_outputs(taken: TakenAnswers, tombstones: list[Output], withheld: frozenset[str]) -> list[Output]:
+    """Packs answers for the topics of their queries, and the newest answer of each group as the current one, which
+    follows the `tombstones` of dropped queries: a new query may have the name of one of them.
 
-    `names` are the coordinator's names of the query indices; unsettled answers of `withheld` queries are left out.
+    Unsettled answers of `withheld` queries are left out.
     """
-    if not answers:
-        return []
-    merged = AnswerBatch._make(np.concatenate(columns) for columns in zip(*answers, strict=True))
-    targets = {query: query_and_group(str(names[query])) for query in np.unique(merged.query).tolist()}
+    answers, names, dropped = taken
+    if not len(answers.query):
+        return tombstones
+    targets = {query: query_and_group(names[query]) for query in np.unique(answers.query).tolist()}
     topics = {name: number for number, name in enumerate(dict.fromkeys(name for name, _ in targets.values()))}
     topic_of = np.zeros(len(names), np.int64)
     topic_of[list(targets)] = [topics[name] for name, _ in targets.values()]
-    order = np.lexsort((merged.at, topic_of[merged.query]))
-    order = order[~_withheld(merged, order, topic_of, [topics[name] for name in topics if name in withheld])]
-    table = _table(AnswerBatch._make(column[order] for column in merged), targets)
-    numbers, counts = np.unique(topic_of[merged.query][order], return_counts=True)
+    order = np.lexsort((answers.at, topic_of[answers.query]))
+    order = order[~_withheld(answers, order, topic_of, [topics[name] for name in topics if name in withheld])]
+    queries = answers.query[order]
+    table = _table(AnswerBatch._make(column[order] for column in answers), targets)
+    numbers, counts = np.unique(topic_of[queries], return_counts=True)
     texts = list(topics)
     outputs = [
         Output(answers_topic(texts[number]), payload)
         for number, payload in zip(numbers.tolist(), pack_parts(table, counts.cumsum().tolist()), strict=True)
     ]
-    if len(order):
-        outputs.append(_current(table, merged.query[order]))
-    return outputs
+    current = np.flatnonzero(~dropped[queries])
+    newest = [_current(table.take(pa.array(current)), queries[current])] if len(current) else []
+    return [*outputs, *tombstones, *newest]
 
 
 def _withheld(answers: AnswerBatch, order: Integers, topic_of: Integers, withholding: list[int]) -> Flags:

@@ -48,7 +48,7 @@ class BoundedShard(StreamShard):
         items = self._engine.lifecycle
         self._intake = Intake(stream, items.find, items.intern, self._engine.sources, items.__len__)
         self._opening: dict[str, AggregateSelect] = {}
-        self._pending_tombstones: dict[int, list[Output]] = {}  # by the number of parts of the answers that come first
+        self._tombstones: list[Output] = []  # of the current answers of queries dropped since outputs were last drained
 
     def _count(self, what: str, number: int = 1) -> None:
         self._engine.counters.add(what, number)
@@ -209,11 +209,8 @@ class BoundedShard(StreamShard):
             case AlterQuery(name=name):
                 self._engine.queries.alter(name, AggregateSelect.of(self._catalogue.queries[name]), self._now)
             case Drop(what="query", name=name):
-                groups = self._engine.queries.groups[name]
+                self._tombstones.append(tombstones(name, self._engine.queries.groups[name], self._now))
                 self._engine.queries.drop(name, self._now)
-                # After its last answers, and before those of a query that is created with its name at the same time.
-                after = self._pending_tombstones.setdefault(self._engine.answers.parts, [])
-                after.append(tombstones(name, groups, self._now))
         return ""
 
     def _open(self) -> None:
@@ -230,9 +227,8 @@ class BoundedShard(StreamShard):
         engine, name = self._engine, self._stream.name
         selects = engine.queries.selects
         withheld = frozenset(query for query, select in selects.items() if select.otherwise == "withhold")
-        outputs = list(self._pending_tombstones.pop(0, ()))
-        for part, (answers, names) in enumerate(engine.answers.take(), 1):
-            outputs += [*answer_outputs(answers, names, withheld), *self._pending_tombstones.pop(part, ())]
+        outputs = answer_outputs(engine.answers.take(), self._tombstones, withheld)
+        self._tombstones = []
         outputs += engine.take_grants(grants_topic(name))
         sums = engine.sums.offers.take()
         engine.counters.forms += len(sums)

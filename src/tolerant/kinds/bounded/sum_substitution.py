@@ -106,7 +106,6 @@ class SumSubstitution(Restorable):
     def _drop_parts(self, group: SumGroup, touched: list[int]) -> None:
         """Drops some sums of a formed group: the others return to items step by step, and may form again."""
         if group.phase.has_hidden_queries:
-            self._state.answers.collect()
             Change(drop=[group.keys[place] for place in touched]).apply_to(self._membership)
         group.dropped += touched
         group.wanted = False
@@ -186,7 +185,6 @@ class SumSubstitution(Restorable):
             substitute=parts if after.replaces_items and not before.replaces_items else (),
             add=self._hidden_queries(group, after) if after.has_hidden_queries else (),
         )
-        self._state.answers.collect()
         if at is None:
             change.apply_to(self._membership)
         else:
@@ -229,7 +227,6 @@ class SumSubstitution(Restorable):
             if np.isfinite(used) and np.isfinite(other) and 0.0 <= room.left < other:
                 narrower[key] = room.target(used) / 2
         if narrower:
-            self._state.answers.collect()
             self._coordinator.apply(Change(alter=narrower), at)
 
     def _stands(self, group: SumGroup) -> bool:
