@@ -143,14 +143,14 @@ def session(
     if master.startswith("local"):  # others have another classpath, which the archive does not fit
         classes = archive_options(home) if recorded is None else recording_options(home, recorded)
         configured["spark.driver.extraJavaOptions"] += f" {classes}"
-    builder = SparkSession.builder.master(master).appName(app)
-    for name, value in configured.items():
-        builder = builder.config(name, value)
+    configured = {"spark.master": master, "spark.app.name": app, **configured}
     with private_umask():  # Java's too, which it starts with
         with StartPhase("starting Java"):
-            _start_java({"spark.master": master, "spark.app.name": app, **configured}, inherited)
-        with StartPhase("making the session"), _keeping_ctrl_c():
-            spark = builder.getOrCreate()
+            _start_java(configured, inherited)
+        with StartPhase("making the session"):
+            with _keeping_ctrl_c():  # no longer than necessary: it must not come while Spark has it
+                SparkContext.getOrCreate(SparkConf().setAll(configured.items()))
+            spark = SparkSession.builder.config(map=configured).getOrCreate()
     if worker_log is not None:
         with contextlib.suppress(FileExistsError):
             create_private(worker_log)
