@@ -1,5 +1,6 @@
 """Views kept by pushes against views worked out anew, by DuckDB on small tables: any changes, any order of pushes."""
 
+import math
 import random
 import tempfile
 from pathlib import Path
@@ -173,6 +174,28 @@ def test_extremes_are_worked_out_anew_only_where_they_went(tmp_path):
     runs = len(shop.engine.runs)
     assert not shop.push("supply").touched
     assert len(shop.engine.runs) == runs
+
+
+@pytest.mark.parametrize(
+    ("select", "values"),
+    [
+        ("SELECT COUNT(*) AS n, MIN(c) AS least, POW(c, 0.5) AS root FROM demand GROUP BY POW(c, 0.5)", [2, -4.0]),
+        ("SELECT DISTINCT POW(c, 0.5) AS root FROM demand", []),
+    ],
+)
+def test_rows_whose_key_is_no_number_are_one_group(tmp_path, select, values):
+    shop = Workshop(select, tmp_path)
+    for key, c in enumerate([-1.0, -4.0]):
+        shop.change("demand", key, {"id": key, "product": "p", "c": c})
+    for key, c in ((2, -2.0), (2, None), (0, None), (1, -9.0), (1, None)):
+        shop.push("demand")
+        if key == 2 and c:
+            ((*others, root),) = shop.view.rows()
+            assert others == values
+            assert math.isnan(root)
+        shop.change("demand", key, None if c is None else {"id": key, "product": "p", "c": c})
+    shop.push("demand")
+    assert shop.view.rows() == []
 
 
 def test_full_computation_and_pushes_agree(tmp_path):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn, ParamSpec, TypeVar
 
 import typer
@@ -12,11 +15,17 @@ from tolerant.cli.text import visible
 from tolerant.sql import StatementError
 from tolerant.transport import LogError
 
-FAILED, WRONG_CALL, INTERRUPTED = 1, 2, 130
-"""Exit codes: the work failed; the call was wrong; somebody pressed Ctrl-C where there was nothing to finish."""
+FAILED, WRONG_CALL, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+"""Exit codes: the work failed; the call was wrong; somebody pressed Ctrl-C, or sent SIGTERM, where there was nothing to
+finish.
+"""
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come: the command ends as at Ctrl-C."""
 
 
 class CommandError(Exception):
@@ -38,7 +47,8 @@ def reported(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def reporting(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return command(*args, **kwargs)
+            with _sigterm_like_ctrl_c():
+                return command(*args, **kwargs)
         except CommandError as error:
             _leave(str(error), error.code)
         except StatementError as error:
@@ -47,10 +57,32 @@ def reported(command: Callable[P, R]) -> Callable[P, R]:
             _leave(_missing_extra(error), FAILED)
         except (LogError, OSError) as error:
             _leave(str(error), FAILED)
+        except Terminated:
+            raise typer.Exit(TERMINATED) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
     return reporting
+
+
+@contextmanager
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """Lets SIGTERM raise `Terminated`, so that sources are flushed and processes that were started are ended. A second
+    one ends the process at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(number: int, frame: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _missing_extra(error: ModuleNotFoundError) -> str:

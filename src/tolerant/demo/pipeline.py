@@ -16,6 +16,10 @@ def log_uri(folder: Path) -> str:
     return f"sqlite:///{folder / 'log.db'}"
 
 
+_LONGEST = "1800"
+"""Seconds after which the pipeline ends by itself, if the demo was killed and could not end it."""
+
+
 class DemoPipeline:
     """A `tolerant run` process; what it says is kept in `run.txt` beside its log."""
 
@@ -25,6 +29,7 @@ class DemoPipeline:
         file.write_text(statements(shape)[0] + "\n")
         self._said = folder / "run.txt"
         command = [sys.executable, "-m", "tolerant", "run", str(file), "--log", log_uri(folder), "--clock", "log"]
+        command += ["--for", _LONGEST]
         with self._said.open("w") as output:
             self._process = subprocess.Popen(
                 [*command, "--checkpoint", str(folder / "checkpoint"), "--master", master],

@@ -27,8 +27,11 @@ from tolerant.views.table_sets import FARTHEST, HISTORY, NAIVE, PER_TICK, choose
 _RULES = {"naive": NAIVE, "online": HISTORY, "per-tick": PER_TICK}
 _METHODS = (*_RULES, "estimated", "forecast")
 _MOST_EXCESS = 10.0
-_FADING = 0.9
-_MEMORY = 0.05
+_FADING, _MEMORY = 0.9, 0.05
+_REHEARSED_FADING, _REHEARSED_MEMORY = 0.5, 0.25
+"""How much of the slowness is kept, and what the newest deviation weighs, after a push and after a rehearsed one, which
+is made to find out whether a table that was slow still is.
+"""
 _SURE = 2.33 * math.sqrt(math.pi / 2)
 """Mean absolute deviations that cover 99 of 100 pushes, if the logarithms of actual over predicted time are normal.
 With squares, one slow push in a hundred would dominate all others.
@@ -163,11 +166,12 @@ class Scheduler:
         over = min(_MOST_EXCESS, max(over, 1 / _MOST_EXCESS))
         believed = float(np.median([over, *self._before[table]]))
         self._before[table] = self._before[table, 1], over
-        faded = 1 + _FADING * (self._excess[table] - 1)
+        fading, memory = (_REHEARSED_FADING, _REHEARSED_MEMORY) if rehearsed else (_FADING, _MEMORY)
+        faded = 1 + fading * (self._excess[table] - 1)
         self._excess[table] = max(1.0, believed, faded)
         # Only logarithms above 0, doubled: a push that finishes early makes no refresh late.
         deviation = 0.0 if rehearsed else 2 * math.log(max(1.0, over))
-        self._spread[table] += _MEMORY * (deviation - self._spread[table])
+        self._spread[table] += memory * (deviation - self._spread[table])
         if isinstance(cost, Measured) and self._learn > 0 and not (rehearsed and believed > 1):
             self._costs[table] = cost.learned(size, believed * expected if expected > 0 else took, self._learn)
             self._curves = Curves(self._costs)

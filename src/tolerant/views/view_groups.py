@@ -11,6 +11,18 @@ Key = tuple[Any, ...]
 Columns = Mapping[str, Sequence[Any]]
 """Rows as columns, named as in the delta and full SQL of `tolerant.sql.view_select`."""
 
+_NAN = float("nan")
+
+
+def group_key(values: Iterable[Any]) -> Key:
+    """Return the key of the group with these values, under which all NaN are one, as they are to Spark.
+
+    >>> group_key([1, float("nan")]) == group_key([1, float("nan")])
+    True
+    """
+    # A tuple takes values that are the same object for equal; two NaN are not equal otherwise.
+    return tuple(_NAN if isinstance(value, float) and math.isnan(value) else value for value in values)
+
 
 @dataclass
 class ViewGroup:
@@ -110,7 +122,7 @@ class ViewGroups:
         names = list(columns)
         for values in zip(*columns.values(), strict=True):
             row = dict(zip(names, values, strict=True))
-            yield tuple(row[f"k{index}"] for index in range(self._keys)), row
+            yield group_key(row[f"k{index}"] for index in range(self._keys)), row
 
     def _merge_extreme(self, group: ViewGroup, index: int, row: Mapping[str, Any]) -> bool:
         """Return whether the extreme is unknown: a removed value is as extreme as the one kept."""

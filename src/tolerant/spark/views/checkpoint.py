@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tolerant.spark.views.shard import Request
 from tolerant.transport.views import Columns, changed_rows, group_text
-from tolerant.views.view_groups import Key, ViewGroup
+from tolerant.views.view_groups import Key, ViewGroup, group_key
 
 _CONVERSION = (ValueError, TypeError, LookupError, OverflowError, RecursionError, pa.ArrowException)
 
@@ -103,7 +103,7 @@ def _read_key(text: str, parts: int) -> Key:
         raise ValueError(f"{text:.80} is no key of {parts} columns")
     if group_text(key) != text:
         raise ValueError(f"{text:.80} is not how a key is written")
-    return tuple(key)
+    return group_key(key)
 
 
 def _is_integer(value: object) -> bool:
