@@ -1,6 +1,6 @@
 """Where the time of a micro-batch goes: the real pipeline on a steady trickle of rows, small batches, local[2].
 
-Spark's own figures of each batch (planning, running it, its two checkpoint files), the state store's, and our timers
+Spark's own figures of each batch (planning, running it, its two checkpoint files), and our timers
 around the core in the worker and around the append in the driver. Medians over the batches after a warm-up.
 """
 
@@ -51,7 +51,7 @@ def main() -> None:
         pipeline = start(spark, log, spec, Path(folder) / "checkpoint", "c")
         feed(log, items, 0)
         while not log.batches:
-            assert pipeline.query.isActive, pipeline.sink.failure
+            assert not pipeline.ended, pipeline.failure
             time.sleep(0.01)
         first = time.perf_counter() - begun
         end, number = time.perf_counter() + seconds, 1
@@ -61,7 +61,7 @@ def main() -> None:
             time.sleep(0.1)
         pipeline.stop()
         figures = [Figure("session", up, "s"), Figure("first batch after the process began", first, "s")]
-        figures += profile(pipeline.query.recentProgress[5:], log, factory.times()[5:])
+        figures += profile(pipeline.queries[0].query.recentProgress[5:], log, factory.times()[5:])
     spark.stop()
     sys.exit(0 if report("batch-profile", {"items": items, "rows per second": items}, figures) else 1)
 
@@ -91,11 +91,8 @@ def profile(progress: Sequence[Any], log: TimedLog, core: list[float]) -> list[F
         Figure(f"{name}: {what}", median([p["durationMs"].get(name, 0) for p in taken]), "ms")
         for name, what in SPARK.items()
     ]
-    store = [p["stateOperators"][0] for p in taken if p["stateOperators"]]
     return [
         *figures,
-        Figure("of addBatch, state store: updates", median([s["allUpdatesTimeMs"] for s in store]), "ms"),
-        Figure("of addBatch, state store: commit", median([s["commitTimeMs"] for s in store]), "ms"),
         Figure("of addBatch, the core itself", median(core) * 1e3, "ms"),
         Figure("of addBatch, append to the log", median(log.batches[5:]) * 1e3, "ms"),
         Figure("p99 of the whole batch", float(np.percentile([p["batchDuration"] for p in taken], 99)), "ms"),
@@ -139,9 +136,9 @@ class TimedCore:
 
     def __init__(self, core: Hosted, file: Path) -> None:
         self._core, self._file = core, file
-        self.restore, self.snapshot = core.restore, core.snapshot
+        self.restore, self.snapshot, self.waiting_rows = core.restore, core.snapshot, core.waiting_rows
 
-    def apply(self, batch: Sequence[Entry]) -> tuple[list[Output], bytes]:
+    def apply(self, batch: Sequence[Entry]) -> list[Output]:
         """As the core does."""
         begun = time.perf_counter()
         done = self._core.apply(batch)

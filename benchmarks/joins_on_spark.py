@@ -172,16 +172,16 @@ class Bench:
         sampler, done = Sampler(os.getpid(), children=True), Ours()
         sampler.start()
         if not self._log.read("replies"):
-            self._begin(pipeline.query, done)
+            self._begin(pipeline.queries[0].query, done)
         said = len(self._log.read("answers.matched"))
         for batch in range(run.warm + run.batches):
-            before = len(self._batches(pipeline.query))
+            before = len(self._batches(pipeline.queries[0].query))
             keys = self._rng.choice(self._held, run.changed, replace=False)
             self._append({name: self._rows(name, keys, update_batch) for name in "rs"})
-            self._settle(pipeline.query)
+            self._settle(pipeline.queries[0].query)
             if batch >= run.warm:
-                done.seconds.append(sum(self._batches(pipeline.query)[before:]))
-        pipeline.query.stop()
+                done.seconds.append(sum(self._batches(pipeline.queries[0].query)[before:]))
+        pipeline.queries[0].query.stop()
         worker = max((one for one in sampler.stop() if "python" in one.name), key=lambda memory: memory.peak)
         done.peak = worker.peak
         for entry in self._log.read("answers.matched")[said:]:

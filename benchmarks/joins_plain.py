@@ -22,8 +22,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from entry_source import EntrySource
 from tolerant.spark.java import java_home
-from tolerant.spark.source import LogSource
 from tolerant.transport import rows
 
 ENTRIES = 4
@@ -68,14 +68,14 @@ def main(uri: str, queries_file: str, folder: str, order: str) -> None:
     builder = builder.config("spark.sql.execution.arrow.pyspark.enabled", "true")
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(LogSource)
+    spark.dataSource.register(EntrySource)
     queries = spark.read.parquet(queries_file).cache()
     queries.count()
     queries.createOrReplaceTempView("q")
     job = Job(spark, _FIRST[order], Path(folder))
     topics = json.dumps(["changes.r", "changes.s"])
     options = {"uri": uri, "topics": topics, "entries": str(ENTRIES), "bytes": str(1 << 30)}
-    packed = spark.readStream.format(LogSource.name()).options(**options).load()
+    packed = spark.readStream.format(EntrySource.name()).options(**options).load()
     writer = packed.writeStream.foreachBatch(job).trigger(availableNow=True)
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
     query.awaitTermination()

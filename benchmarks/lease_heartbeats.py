@@ -63,7 +63,7 @@ def played(ticks: int, items_per_source: int, moves_from: float, vouches: bool) 
             log.append(f"updates.{stream.name}", clock_batch(now + offset, 1, "c"))
         entries = log.read((f"updates.{stream.name}", "queries"), position)
         position = entries[-1].position
-        outputs, _ = shard.apply(entries)
+        outputs = shard.apply(entries)
         for output in outputs:
             if output.topic.startswith("answers.") and tick > ticks // 10:
                 flags = unpack(output.payload).select(["stale", "settling"]).to_pylist()

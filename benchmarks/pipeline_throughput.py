@@ -91,24 +91,24 @@ class Bench:
         )
         handles = self._core.register([str(item) for item in range(self._items)])
         self._offer(handles, 1)
-        self._settle(pipeline.query)
+        self._settle(pipeline.queries[0].query)
         self._say("\n".join(self._query(number, first) for number, first in enumerate(self._starts)))
         queried = handles[np.unique(self._starts[:, None] + np.arange(QUERY_ITEMS))]
         self._offer(queried[:0], 1)
-        self._settle(pipeline.query)
+        self._settle(pipeline.queries[0].query)
         rng = np.random.default_rng(1)
         # As many rounds that do not count: grants go out and are confirmed, code is compiled.
         seconds = []
         for batch in range(2 * batches):
             self._take_grants()
-            before = len(self._batches(pipeline.query))
+            before = len(self._batches(pipeline.queries[0].query))
             # Items differ within a moment; over the moments of a batch they may come again.
             parts = [rng.choice(queried, batch_rows // moments, replace=False) for _ in range(moments)]
             self._offer(np.concatenate(parts), moments, rng)
-            self._settle(pipeline.query)
+            self._settle(pipeline.queries[0].query)
             if batch >= batches:
-                seconds.append(sum(self._batches(pipeline.query)[before:]))
-        pipeline.query.stop()
+                seconds.append(sum(self._batches(pipeline.queries[0].query)[before:]))
+        pipeline.queries[0].query.stop()
         return seconds
 
     def plain(self, batches: int, partitions: int) -> list[float]:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from entry_source import EntrySource
 from tolerant.spark.java import java_home
-from tolerant.spark.source import LogSource
 from tolerant.transport import rows
 
 ENTRIES = 2
@@ -32,11 +32,11 @@ def main(uri: str, topic: str, members_file: str, checkpoint: str, partitions: s
     builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
     spark = builder.config("spark.sql.shuffle.partitions", partitions).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(LogSource)
+    spark.dataSource.register(EntrySource)
     members = spark.read.parquet(members_file).cache()
     members.count()
     options = {"uri": uri, "topics": json.dumps([topic]), "entries": str(ENTRIES), "bytes": str(1 << 30)}
-    packed = spark.readStream.format(LogSource.name()).options(**options).load()
+    packed = spark.readStream.format(EntrySource.name()).options(**options).load()
     values = packed.mapInArrow(unpacked, "item bigint, at bigint, value double")
     last = values.groupBy("item").agg(F.max_by("value", "at").alias("value"))
 

@@ -69,7 +69,7 @@ class Pipeline:
         """Read what there is, as of `now`."""
         self._log.append("updates.quotes", clock_batch(now, 1, "benchmark"))
         entries = self._log.read(TOPICS, self._position)
-        for output in self._shard.take(entries):
+        for output in self._shard.apply(entries):
             if output.topic.startswith("answers."):
                 self.answers.setdefault(output.topic[8:], []).extend(unpack(output.payload).to_pylist())
         self._position = entries[-1].position

@@ -73,7 +73,7 @@ def history(query: str, size: int) -> tuple[MemoryLog, list[tuple[float, float]]
         log.append("changes.stock", clock_row(definition.columns, now, 1, "checkpoint"))
         entries = log.read(["queries", "changes.stock", "subscriptions.stock"], position)
         position = entries[-1].position
-        outputs, _ = shard.apply(entries)
+        outputs = shard.apply(entries)
         log.append_packed([(output.topic, output.payload) for output in outputs])
         marks.append(Position(log.end(), mark=shard._steps))
     return log, ranges, [chance.choice(marks) for _ in ranges]

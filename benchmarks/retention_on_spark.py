@@ -146,8 +146,8 @@ def kept(spark: SparkSession, folder: Path, keep: int, r: Integers, s: Integers)
     topics = ["queries", *map(changes_topic, "rs")]
     spec = PipelineSpec(pair.name, topics, shard_factory(pair, 1, "bench"))
     pipeline = start(spark, log, spec, folder / "spark", "bench")
-    pipeline.query.processAllAvailable()
-    pipeline.query.stop()
+    pipeline.queries[0].query.processAllAvailable()
+    pipeline.queries[0].query.stop()
     found = sum(len(rows.unpack(entry.payload)) for entry in log.read("answers.kept"))
     said, status = kept_share(log, "kept"), log.latest(f"status.{pair.name}", "summary/0")
     assert said is not None
@@ -166,7 +166,7 @@ def snapshots(keep: int, ticks: int) -> list[int]:
         feed.say(begin, r[begin : begin + CHUNK], s[begin : begin + CHUNK])
         entries = log.read(["queries", *map(changes_topic, "rs")], position)
         position = entries[-1].position
-        shard.take(entries)
+        shard.apply(entries)
         found.append(len(shard.snapshot()))
     return found
 

@@ -87,7 +87,7 @@ def snapshot_sizes(uri: str) -> list[float]:
     cuts = np.linspace(0, len(entries), 5).astype(int)
     sizes = []
     for first, last in pairwise(cuts):
-        shard.take(entries[first:last])
+        shard.apply(entries[first:last])
         sizes.append(len(shard.snapshot()) / 1e3)
     log.close()
     return sizes

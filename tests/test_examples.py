@@ -84,7 +84,7 @@ def test_a_source_and_a_client(
         while not settled(log):
             log.append("updates.traffic", clock_batch(time.time_ns() // 1000 // SECOND * SECOND))
             entries = log.read(["updates.traffic", "queries"], position)
-            log.append_packed([(output.topic, output.payload) for output in shard.take(entries)])
+            log.append_packed([(output.topic, output.payload) for output in shard.apply(entries)])
             position = entries[-1].position if entries else position
             time.sleep(0.1)
         example("answer_client")("inbound", 1, uri)

@@ -73,13 +73,13 @@ class Pipelines(threading.Thread):
             shard, _, position = self._shards.get(name) or (BoundedShard(stream, 0, 1, "tutorial"), topics, 0)
             log.append(topics[0], clock_batch(now // SECOND * SECOND))
             entries = log.read(topics, position)
-            self._put(log, name, shard, topics, entries, shard.take(entries) if entries else [])
+            self._put(log, name, shard, topics, entries, shard.apply(entries) if entries else [])
         for name, table in catalogue.tables.items():
             topics = [f"changes.{name}", f"subscriptions.{name}", "queries"]
             shard, _, position = self._shards.get(name) or (TableShard(table), topics, 0)
             log.append(topics[0], clock_row(table.columns, now, 1, "tutorial"))
             entries = log.read(topics, position)
-            self._put(log, name, shard, topics, entries, shard.apply(entries)[0] if entries else [])
+            self._put(log, name, shard, topics, entries, shard.apply(entries) if entries else [])
 
     def _put(self, log: Any, name: str, shard: Any, topics: list[str], entries: Any, outputs: Any) -> None:
         log.append_packed([(output.topic, output.payload) for output in outputs])

@@ -37,7 +37,7 @@ class Pipeline:
 
     def work(self):
         entries = self.log.read(["updates.traffic", "queries"], self.position)
-        self.log.append_packed([(output.topic, output.payload) for output in self.shard.take(entries)])
+        self.log.append_packed([(output.topic, output.payload) for output in self.shard.apply(entries)])
         self.position = entries[-1].position if entries else self.position
 
 

@@ -49,7 +49,7 @@ def uri(tmp_path):
         for key in range(200):
             table.insert(id=key, x=key % 60, y=key % 7, z=key % 7)
     log.append("changes.reports", clock_row(REPORTS.columns, now + 20 * SECOND, 1, "checkpoint"))
-    outputs, _ = TableShard(REPORTS).apply(log.read(["queries", "changes.reports", "subscriptions.reports"]))
+    outputs = TableShard(REPORTS).apply(log.read(["queries", "changes.reports", "subscriptions.reports"]))
     log.append_packed([(output.topic, output.payload) for output in outputs])
     log.close()
     return f"sqlite:///{tmp_path}/log.db"

@@ -38,7 +38,7 @@ def uri(tmp_path):
     for table in TABLES:
         log.append(changes_topic(table.name), clock_row(table.columns, now + 30 * SECOND, 1, "checkpoint"))
     shard = AppendOnlyJoinShard(AppendOnlyJoinInput.of(*TABLES))
-    outputs, _ = shard.apply(log.read(["queries", "changes.r", "changes.s"]))
+    outputs = shard.apply(log.read(["queries", "changes.r", "changes.s"]))
     log.append_packed([(output.topic, output.payload) for output in outputs])
     log.close()
     return uri

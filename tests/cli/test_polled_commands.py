@@ -43,7 +43,7 @@ def answered(log):
         )
         log.append("pulls.quotes", pulls_batch([Pull("A", tick, at, "value", float(tick)), second]))
         log.append("updates.quotes", clock_batch((tick + 1) * SECOND // 10 + SECOND // 2))
-    outputs = shard.take(log.read(["queries", "updates.quotes", "pulls.quotes"]))
+    outputs = shard.apply(log.read(["queries", "updates.quotes", "pulls.quotes"]))
     log.append_packed([(output.topic, output.payload) for output in outputs])
     return log
 

@@ -35,7 +35,7 @@ def uri(tmp_path):
         table.insert(id=1, x=4.5, name="b")
         table.insert(id=2, x=7.0, name="a")
     log.append("changes.stock", clock_row(STOCK.columns, now + 20 * SECOND, 1, "checkpoint"))
-    outputs, _ = TableShard(STOCK).apply(log.read(["queries", "changes.stock"]))
+    outputs = TableShard(STOCK).apply(log.read(["queries", "changes.stock"]))
     log.append_packed([(output.topic, output.payload) for output in outputs])
     log.close()
     return f"sqlite:///{tmp_path}/log.db"

@@ -56,7 +56,7 @@ class Pipelines(threading.Thread):
             entries = self.log.read(["queries", "changes.stock", "subscriptions.stock"], self._position)
             if entries:
                 self._position = entries[-1].position
-                outputs, _ = self._shard.apply(entries)
+                outputs = self._shard.apply(entries)
                 self.log.append_packed([(output.topic, output.payload) for output in outputs])
 
     def put(self, key: int, x: float) -> None:

@@ -40,7 +40,7 @@ class Pipeline(threading.Thread):
                 self.log.append(changes_topic(table.name), clock)
             entries = self.log.read(topics, position)
             position = entries[-1].position
-            outputs, _ = shard.apply(entries)
+            outputs = shard.apply(entries)
             self.log.append_packed([(output.topic, output.payload) for output in outputs])
 
 

@@ -50,7 +50,7 @@ class Shop(threading.Thread):
             self.log.append("changes.stock", clock_row(STOCK.columns, now, 1, "checkpoint"))
             entries = self.log.read(["queries", "changes.stock", "subscriptions.stock"], position)
             position = entries[-1].position
-            outputs, _ = shard.apply(entries)
+            outputs = shard.apply(entries)
             self.log.append_packed([(output.topic, output.payload) for output in outputs])
             time.sleep(0.005)
 

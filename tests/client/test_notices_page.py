@@ -35,7 +35,7 @@ class Pipeline(threading.Thread):
             self.log.append("changes.stock", clock_row(table.columns, time.time_ns() // 1000, 1, "checkpoint"))
             entries = self.log.read(["queries", "changes.stock", "subscriptions.stock"], position)
             position = entries[-1].position
-            outputs, _ = shard.apply(entries)
+            outputs = shard.apply(entries)
             self.log.append_packed([(output.topic, output.payload) for output in outputs])
 
 

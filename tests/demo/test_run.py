@@ -37,7 +37,7 @@ class ShardInAThread:
             while not self._over.wait(self._pause):
                 entries = self._log.read([f"updates.{STREAM}", "queries"], position)
                 if entries:
-                    said = self._shard.take(entries)
+                    said = self._shard.apply(entries)
                     self._log.append_packed([(output.topic, output.payload) for output in said])
                     position = entries[-1].position
         except Exception as error:

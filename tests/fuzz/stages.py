@@ -154,7 +154,7 @@ class Bounded(Stage):
             assert self.settled > 5
         again = type(self.rig.shard)(self.rig.stream, 0, 1, "checkpoint")
         snapshot = self.rig.shard.snapshot()
-        again.restore(snapshot, [])
+        again.restore(snapshot)
         assert again.snapshot() == snapshot
 
 
@@ -360,7 +360,7 @@ class Rows(Stage):
     def finish(self) -> None:
         snapshot = self.shop.shard.snapshot()
         again = self.shop.born()
-        again.restore(snapshot, [])
+        again.restore(snapshot)
         assert again.snapshot() == snapshot
 
 

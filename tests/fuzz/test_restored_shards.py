@@ -14,12 +14,12 @@ import pytest
 from stages import STAGES
 
 from tolerant.kernels.snapshots import Schema, State
-from tolerant.pipeline.hosting import Output, Replayed
+from tolerant.pipeline.hosting import Hosted, Output
 from tolerant.transport.log import Entry
 
 BEFORE, AFTER = 8, 6  # steps of the true sources
 
-KINDS: dict[str, Callable[[Any], tuple[Replayed, Replayed]]] = {
+KINDS: dict[str, Callable[[Any], tuple[Hosted, Hosted]]] = {
     "bounded": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
     "adaptive": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
     "summed": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
@@ -42,7 +42,7 @@ class History(NamedTuple):
     batches: list[list[Entry]]
     outputs: list[Output]
     end: bytes
-    born: Callable[[], Replayed]
+    born: Callable[[], Hosted]
 
 
 @cache
@@ -80,9 +80,9 @@ def test_a_restored_shard_goes_on_as_the_one_before(name):
     played = history(name)
     assert played.outputs
     shard = played.born()
-    shard.restore(played.snapshot, [])
+    shard.restore(played.snapshot)
     assert shard.snapshot() == played.snapshot
-    assert [output for batch in played.batches for output in shard.take(batch)] == played.outputs
+    assert [output for batch in played.batches for output in shard.apply(batch)] == played.outputs
     assert shard.snapshot() == played.end
 
 
@@ -107,6 +107,6 @@ def test_no_field_of_a_snapshot_can_be_left_out(name):
             part = part[step]
         del part[path[-1]]
         with pytest.raises(ValueError, match=f"lacks '{path[-1]}'"):
-            played.born().restore(played.schema.pack(state), [])
+            played.born().restore(played.schema.pack(state))
         tried += 1
     assert tried > 5

@@ -126,7 +126,7 @@ def replies_of(shard, outputs):
 
 
 def taken(shard, entries, cut):
-    return [output for start in range(0, len(entries), cut) for output in shard.take(entries[start : start + cut])]
+    return [output for start in range(0, len(entries), cut) for output in shard.apply(entries[start : start + cut])]
 
 
 bad_entries = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(BAD_STATEMENTS)), max_size=8)
@@ -139,7 +139,7 @@ few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck
 def test_bad_entries_are_dead_letters_and_the_shard_goes_on(kind, bad):
     shard = KINDS[kind][0]()
     assert isinstance(shard, Shard)
-    outputs = shard.take(log_of(kind, bad))
+    outputs = shard.apply(log_of(kind, bad))
     assert [reply["accepted"] for reply in replies_of(shard, outputs) if reply["key"] == "good"] == [True]
     assert shard.watermark is not None
     assert shard.watermark > AT + 50 * SECOND
@@ -169,12 +169,12 @@ def test_dead_letters_replies_and_state_are_functions_of_the_log(kind, bad, cut)
 def test_a_restored_shard_goes_on_as_if_nothing_had_happened(kind, bad, cut):
     make, entries = KINDS[kind][0], log_of(kind, bad)
     shard, again = make(), make()
-    shard.take(entries[:cut])
+    shard.apply(entries[:cut])
     snapshot = shard.snapshot()
-    again.restore(snapshot, [])
+    again.restore(snapshot)
     assert again.snapshot() == snapshot
     assert again.waiting_rows() == shard.waiting_rows()
-    assert again.take(entries[cut:]) == shard.take(entries[cut:])
+    assert again.apply(entries[cut:]) == shard.apply(entries[cut:])
     assert again.snapshot() == shard.snapshot()
 
 
@@ -184,7 +184,7 @@ def test_a_snapshot_of_another_kind_or_layout_is_refused(kind, monkeypatch):
     snapshot = make().snapshot()
     for other in others:
         with pytest.raises(ValueError, match="expected one of"):
-            other().load(snapshot)
+            other().restore(snapshot)
     shard = make()
     schema = type(shard).SCHEMA
     monkeypatch.setattr(type(shard), "SCHEMA", type(schema)(schema.shard, schema.number + 1))
@@ -197,7 +197,7 @@ def test_dead_letters_of_one_entry_are_bounded(kind):
     shard = KINDS[kind][0]()
     rows = {"kind": ["q"] * 5000, "key": ["q"] * 5000, "request": ["r"] * 5000, "text": [""] * 5000}
     empty = pack(pa.record_batch({**rows, "body": pa.array([None] * 5000, pa.string())}))
-    letters = rows_of(shard.take([Entry("queries", 0, 1, empty)]), "dead_letters.")
+    letters = rows_of(shard.apply([Entry("queries", 0, 1, empty)]), "dead_letters.")
     assert len(letters) <= 101
     assert any("5,000" in letter["reason"] for letter in letters)
 
@@ -206,6 +206,6 @@ def test_dead_letters_of_one_entry_are_bounded(kind):
 def test_only_the_first_shard_replies_and_publishes_dead_letters(kind):
     relation = {"table": SUPPLY, "pair": BOTH}[kind]
     entries = log_of(kind, [(0, b"")])
-    outputs = [shard_factory(relation, 1, "x")(number).take(entries) for number in (0, 1)]
+    outputs = [shard_factory(relation, 1, "x")(number).apply(entries) for number in (0, 1)]
     assert [bool(rows_of(own, "replies")) for own in outputs] == [True, False]
     assert [bool(rows_of(own, "dead_letters.")) for own in outputs] == [True, False]

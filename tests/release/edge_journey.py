@@ -142,7 +142,7 @@ class EdgeJourney:
             self._log.append("updates.traffic", clock_batch(time.time_ns() // 1000 // SECOND * SECOND))
             entries = self._log.read(["updates.traffic", "queries"], self._position)
             if entries:
-                outputs = self._shard.take(entries)
+                outputs = self._shard.apply(entries)
                 self._log.append_packed([(output.topic, output.payload) for output in outputs])
                 self._position = entries[-1].position
             time.sleep(0.05)

@@ -40,7 +40,7 @@ def main(uri: str, name: str, folder: str) -> None:
     batch, position, snapshot, born = kept(home / "state", (0, START, None, epoch))
     shard = BoundedShard(stream, 0, born, CHECKPOINT)
     if snapshot is not None:
-        shard.restore(snapshot, [])
+        shard.restore(snapshot)
     while True:
         began = time.monotonic()
         log.append(topics[0], clock_batch(time.time_ns() // 1000, epoch, CHECKPOINT))
@@ -49,7 +49,7 @@ def main(uri: str, name: str, folder: str) -> None:
             begun, end = batch + 1, log.end()
             keep(home / "plan", (begun, end))
         entries = [entry for entry in log.read(topics, position) if entry.position <= end]
-        outputs, _ = shard.apply(entries)
+        outputs = shard.apply(entries)
         log.append_once(CHECKPOINT, begun, [(output.topic, output.payload) for output in outputs])
         batch, position = begun, end
         keep(home / "state", (batch, position, shard.snapshot(), born))

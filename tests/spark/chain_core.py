@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tolerant.pipeline.hosting import Output, Replayed
+from tolerant.pipeline.hosting import Output
 from tolerant.transport import rows
 from tolerant.transport.log import Entry
+from tolerant.transport.quarantine import WaitingRow
 
 TOPIC = "answers.chain"
 
 
-class Chain(Replayed):
+class Chain:
     """Says (shard, position, count, checksum) for each entry."""
 
     def __init__(self, shard: int) -> None:
@@ -24,7 +25,7 @@ class Chain(Replayed):
         self.count = 0
         self.checksum = 0
 
-    def take(self, batch: Sequence[Entry]) -> list[Output]:
+    def apply(self, batch: Sequence[Entry]) -> list[Output]:
         outputs = []
         for entry in batch:
             self.count += 1
@@ -33,7 +34,10 @@ class Chain(Replayed):
             outputs.append(Output(TOPIC, rows.pack(pa.record_batch(said))))
         return outputs
 
-    def load(self, snapshot: bytes) -> None:
+    def waiting_rows(self) -> list[WaitingRow]:
+        return []
+
+    def restore(self, snapshot: bytes) -> None:
         self.count, self.checksum = struct.unpack("<qq", snapshot[:16])
 
     def snapshot(self) -> bytes:
@@ -56,8 +60,8 @@ class _Dying(Chain):
         super().__init__(shard)
         self._how = how
 
-    def take(self, batch: Sequence[Entry]) -> list[Output]:
-        outputs = super().take(batch)
+    def apply(self, batch: Sequence[Entry]) -> list[Output]:
+        outputs = super().apply(batch)
         if self.count >= self._how.at and not self._how.scar.exists():
             self._how.scar.touch()
             os._exit(1)
@@ -67,8 +71,8 @@ class _Dying(Chain):
 class Refusing(Chain):
     """Raises at the third entry."""
 
-    def take(self, batch: Sequence[Entry]) -> list[Output]:
-        outputs = super().take(batch)
+    def apply(self, batch: Sequence[Entry]) -> list[Output]:
+        outputs = super().apply(batch)
         if self.count >= 3:
             raise ZeroDivisionError(f"the third entry stands at {batch[-1].position}")
         return outputs
@@ -76,4 +80,4 @@ class Refusing(Chain):
 
 def expected(entries: Sequence[Entry]) -> list[dict[str, int]]:
     """What one shard says to these entries, worked out without any host."""
-    return [rows.unpack(output.payload).to_pylist()[0] for output in Chain(0).take(entries)]
+    return [rows.unpack(output.payload).to_pylist()[0] for output in Chain(0).apply(entries)]

@@ -1,4 +1,4 @@
-"""A shard hosted as on Spark but without it: the real processor and splitter, and a host that recovers like `Runner`.
+"""Shards hosted as on Spark but without it: the real host and splitter, and a recovery like that of `Runner`.
 
 In a rig that calls `shard.apply(entries)` it takes the place of the shard.
 """
@@ -9,23 +9,39 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pandas as pd
-from pyspark.sql.streaming.tws_tester import TwsTester
-
 from tolerant.pipeline.entry_by_entry import Careful
-from tolerant.pipeline.hosting import Hosted, Output, unpack_outputs
+from tolerant.pipeline.hosting import Hosted, Output
+from tolerant.pipeline.shard_host import ShardHost
 from tolerant.pipeline.splitter import Splitter
-from tolerant.spark import cache
-from tolerant.spark.processor import HostProcessor
 from tolerant.spark.recovery import Decision, Recovery, put_into_quarantine, suspected
-from tolerant.spark.source import entries_batch
+from tolerant.testing.snapshots import MemorySnapshots
 from tolerant.transport import Fence, PipelineLog
-from tolerant.transport.log import Entry
+from tolerant.transport.batches import DoneBatch
+from tolerant.transport.log import START, Entry
 from tolerant.transport.quarantine import bodies, marked, quarantined
 
 
 class Stopped(Exception):
     """The pipeline has given up."""
+
+
+class GivenInput:
+    """The entries that came so far, and the batches of a shard that were done."""
+
+    def __init__(self, log: PipelineLog, pipeline: str) -> None:
+        self._log, self._pipeline = log, pipeline
+        self.all: list[Entry] = []
+        self.written: list[DoneBatch] = []
+
+    def entries(self, start: int, end: int) -> list[Entry]:
+        wanted = [entry for entry in self.all if start < entry.position <= end]
+        return marked(wanted, bodies(self._log, self._pipeline))
+
+    def done(self, after: int, until: int) -> list[DoneBatch]:
+        return [batch for batch in self.written if after < batch.end <= until]
+
+    def trimmed(self) -> int:
+        return START
 
 
 class HostedShard:
@@ -39,51 +55,56 @@ class HostedShard:
         folder: Path,
         split: Splitter | None = None,
     ) -> None:
-        self._log, self._pipeline, self._split = log, pipeline, split
-        self._processor = HostProcessor(factory, f"{pipeline}/{id(self)}")
-        self._tester = TwsTester(self._processor)
+        self._log, self._pipeline, self._split, self._factory = log, pipeline, split, factory
+        self._shards = range(split.shards if split else 1)
+        self._inputs = [GivenInput(log, pipeline) for _ in self._shards]
+        self._snapshots = [MemorySnapshots() for _ in self._shards]
         self._file = str(folder / "applying")
         self._recovery = Recovery()
         self._careful: Careful | None = None
         self._progressed = False
         self._fence = Fence(f"pipeline/{pipeline}", 1)
+        self._position = START
         self.decisions: list[Decision] = []
         self.outputs: list[Output] = []
+        self._restart()
 
     @property
     def skipped(self) -> list[int]:
         return [one.position for one in quarantined(self._log, self._pipeline)]
 
     def core(self, shard: int = 0) -> Hosted:
-        """The shard as the state store has it."""
-        cache.clear()
-        handle = self._tester.handle
-        handle.setGroupingKey(shard)
-        return self._processor._current(shard)[1]
+        """The shard as a new worker restores it."""
+        return self._host(shard).core(self._position)
 
-    def apply(self, entries: Sequence[Entry]) -> tuple[list[Output], bytes]:
+    def apply(self, entries: Sequence[Entry]) -> list[Output]:
+        if not entries:
+            return []
+        for source in self._inputs:
+            source.all += entries
         while True:
             try:
-                outputs = self._batch(marked(entries, bodies(self._log, self._pipeline)))
+                outputs = [output for shard in self._shards for output in self._batch(shard, entries[-1].position)]
             except Exception as error:
                 self._recover("".join(traceback.format_exception(error)))
             else:
-                self._progressed = True
+                self._position, self._progressed = entries[-1].position, True
                 self.outputs += outputs
-                return outputs, b""
+                return outputs
 
-    def _batch(self, entries: list[Entry]) -> list[Output]:
-        if not entries:
-            return []
-        if self._split is None:
-            return self._host(0, pd.DataFrame([vars(entry) for entry in entries]))
-        (routed,) = self._split(iter([entries_batch(entries)]))
-        parts = routed.to_pandas().groupby("shard")
-        return [output for shard, part in parts for output in self._host(int(shard), part)]
+    def _batch(self, shard: int, end: int) -> list[Output]:
+        start = max([START, *(batch.end for batch in self._inputs[shard].written)])
+        if start >= end:
+            return []  # written before another shard failed
+        applied = self._hosts[shard].apply(start, end)
+        self._inputs[shard].written.append(DoneBatch("c", shard, end, applied.one_by_one, applied.digest))
+        return applied.outputs
 
-    def _host(self, shard: int, rows: pd.DataFrame) -> list[Output]:
-        packed = self._tester.testInPandas(shard, rows)
-        return [Output(*output) for one in (packed["outputs"] if len(packed) else ()) for output in unpack_outputs(one)]
+    def _host(self, shard: int) -> ShardHost:
+        return ShardHost(shard, self._factory, self._inputs[shard], self._snapshots[shard], self._split, self._careful)
+
+    def _restart(self) -> None:
+        self._hosts = [self._host(shard) for shard in self._shards]
 
     def _recover(self, error: str) -> None:
         careful = Careful(self._file, self._log.end())
@@ -96,9 +117,6 @@ class HostedShard:
         if decision.what == "quarantine":
             assert put_into_quarantine(self._log, self._pipeline, decision, self._fence, 0)
         careful.clear()
-        cache.clear()
         self._progressed = False
         self._careful = careful if decision.what == "retry" else None
-        self._processor._careful = self._careful
-        if self._split is not None:
-            self._split.careful = self._careful
+        self._restart()

@@ -72,7 +72,7 @@ class Rig:
         entries.sort(key=lambda entry: entry.position)
         if entries:
             self.position = entries[-1].position
-            outputs, _ = self.shard.apply(entries)
+            outputs = self.shard.apply(entries)
             self.log.append_packed([(output.topic, output.payload) for output in outputs])
 
     def deliver(self) -> None:

@@ -15,17 +15,14 @@ class SeveralShards:
     def __init__(self, split: Splitter, shards: Sequence[Hosted]) -> None:
         self.split, self.shards = split, shards
 
-    def apply(self, batch: Sequence[Entry]) -> tuple[list[Output], list[bytes]]:
-        parts: list[list[Entry]] = [[] for _ in self.shards]
-        for entry in batch:
-            for shard, partition, position, topic, payload in self.split._split(entry):
-                parts[shard].append(Entry(topic, partition, position, payload))
-        said = [shard.apply(part) for shard, part in zip(self.shards, parts, strict=True)]
-        return [output for outputs, _ in said for output in outputs], [delta for _, delta in said]
+    def apply(self, batch: Sequence[Entry]) -> list[Output]:
+        return [
+            output for number, shard in enumerate(self.shards) for output in shard.apply(self.split.part(number, batch))
+        ]
 
-    def restore(self, snapshots: list[bytes] | None, deltas: Sequence[list[bytes]]) -> None:
-        for k, shard in enumerate(self.shards):
-            shard.restore(None if snapshots is None else snapshots[k], [delta[k] for delta in deltas])
+    def restore(self, snapshots: list[bytes]) -> None:
+        for shard, snapshot in zip(self.shards, snapshots, strict=True):
+            shard.restore(snapshot)
 
     def snapshot(self) -> list[bytes]:
         return [shard.snapshot() for shard in self.shards]

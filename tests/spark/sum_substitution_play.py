@@ -106,7 +106,7 @@ class Play:
         """Go on with a shard that was made from the snapshot of this one."""
         snapshot = self.rig.shard.snapshot()
         self.rig.shard = BoundedShard(self.rig.stream, 0, 1, CHECKPOINT)
-        self.rig.shard.restore(snapshot, [])
+        self.rig.shard.restore(snapshot)
         assert self.rig.shard.snapshot() == snapshot
 
     def counted(self) -> Counter[str]:

@@ -183,7 +183,7 @@ def test_items_beyond_the_limit_are_refused_and_answers_say_that_they_lack_them(
     assert not last(rig)[3]
     shard = rig.shard
     again = type(shard)(rig.stream, 0, 1, "checkpoint")
-    again.restore(shard.snapshot(), [])
+    again.restore(shard.snapshot())
     assert again.snapshot() == shard.snapshot()
 
 

@@ -109,7 +109,7 @@ def test_a_shard_goes_on(what):
     shard = SHARDS[what]()
     topics = {"traffic": ["updates.traffic"], "quotes": ["updates.quotes"], "prices": ["updates.prices"]}
     tables = [changes_topic("supply")] if what == "table" else [changes_topic("supply"), changes_topic("demand")]
-    outputs = shard.take(log.read(["queries", *topics.get(what, tables)]))
+    outputs = shard.apply(log.read(["queries", *topics.get(what, tables)]))
     replies = [row for output in outputs if output.topic == "replies" for row in unpack(output.payload).to_pylist()]
     replies += getattr(shard, "replies", [])
     assert [reply["accepted"] for reply in replies if reply["key"] == "good"] == [True]
@@ -142,7 +142,7 @@ def test_the_runner_goes_on(tmp_path):
 def test_an_item_of_a_bad_entry_is_told_by_its_row():
     log = log_of("traffic", packed(pa.string(), [encode(TRAFFIC), None, "{"]))
     shard = SHARDS["traffic"]()
-    outputs = shard.take([*log.read("queries"), *_clock(log)])
+    outputs = shard.apply([*log.read("queries"), *_clock(log)])
     reasons = [
         row["reason"]
         for output in outputs

@@ -71,7 +71,7 @@ def test_a_lone_clock_row_far_ahead_does_not_move_time_for_ever():
     rig.read()
     assert rig.shard.watermark <= rig.now
     again = type(rig.shard)(rig.stream, 0, 1, "checkpoint")
-    again.restore(rig.shard.snapshot(), [])
+    again.restore(rig.shard.snapshot())
     assert again.snapshot() == rig.shard.snapshot()
     rig.shard = again
     rig.set("edge", a=100.0)

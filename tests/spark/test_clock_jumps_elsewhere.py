@@ -32,7 +32,7 @@ def test_a_polled_stream_passes_over_years():
     shop.tick()
     assert shop.shard.poller.last_pull("A") == (20.0, shop.now - 1)
     again = Exchange()
-    again.snapshot, again.deltas = shop.shard.snapshot(), []
+    again.history.fold(shop.shard.snapshot())
     again.restart()
     assert again.shard.snapshot() == shop.shard.snapshot()
 
@@ -110,6 +110,6 @@ def test_a_topic_that_nobody_reads_is_a_dead_letter():
     shop.tick()
     from tolerant.transport.log import Entry
 
-    shop.shard.take([Entry("changes.other", 0, 10**6, b"x")])
-    outputs = shop.shard.take([])
+    shop.shard.apply([Entry("changes.other", 0, 10**6, b"x")])
+    outputs = shop.shard.apply([])
     assert outputs is not None

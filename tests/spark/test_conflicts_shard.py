@@ -199,7 +199,7 @@ def test_conflicts_survive_a_restart_of_the_pipeline() -> None:
     rig = live.rig
     assert rig.log.latest("conflicts.traffic", key("a")) is not None
     twin = BoundedShard(rig.stream, 0, 1, CHECKPOINT)
-    twin.restore(rig.shard.snapshot(), [])
+    twin.restore(rig.shard.snapshot())
     assert twin.snapshot() == rig.shard.snapshot()
     rig.shard = twin
     live.tick(LEASE + 2)

@@ -57,8 +57,14 @@ class FakePipeline:
     stopped: bool = False
     done: int = 1
 
+    position: int = 0
+
     is_ready, ended = pipeline.Pipeline.is_ready, pipeline.Pipeline.ended
     failure, is_written = pipeline.Pipeline.failure, pipeline.Pipeline.is_written
+
+    @property
+    def queries(self) -> tuple[pipeline.ShardQuery, ...]:
+        return (pipeline.ShardQuery(self.query, self.sink),)  # type: ignore[arg-type]
 
     def stop(self) -> None:
         self.stopped = True
@@ -390,16 +396,17 @@ def test_a_pipeline_that_cannot_be_started(
 
 
 def test_heartbeats_tell_how_far_each_pipeline_has_processed(
-    log: MemoryLog, begin: Callable[..., Background], monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog,
+    begin: Callable[..., Background],
+    started: list[FakePipeline],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(heartbeats, "INTERVAL", 10_000)
     say(log, STREAM)
     running = begin()
     wait(lambda: len(clocks(log)) > 3)
     assert latest_heartbeat(log, "traffic").processed == 0
-    (checkpoint,) = {clock["source"] for clock in clocks(log)}
-    log.register(checkpoint, "traffic", ["updates.traffic"])
-    log.pass_position(checkpoint, log.end())
+    started[0].position = log.end()
     wait(lambda: latest_heartbeat(log, "traffic").processed > 0)
     heartbeat = latest_heartbeat(log, "traffic")
     assert heartbeat.processed <= heartbeat.at

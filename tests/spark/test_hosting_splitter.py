@@ -1,12 +1,10 @@
 """Routing rows to shards: nothing lost, nothing twice, and no source taken for dead."""
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tolerant.pipeline.splitter import Split, shard_of, split
-from tolerant.spark.source import entries_batch
 from tolerant.streams import Column, Stream, StreamOptions, key_text, sum_key
 from tolerant.transport import rows
 from tolerant.transport.log import Entry
@@ -91,28 +89,16 @@ def test_unreadable_payloads_and_keys_go_to_shard_0() -> None:
     assert found == {0: ["update"], 1: ["heartbeat"], 2: ["heartbeat"]}
 
 
-def test_the_stage_keeps_positions_and_sends_statements_everywhere() -> None:
+def test_a_part_keeps_positions_and_has_all_statements() -> None:
     clock = rows.pack(rows.clock_batch(5))
     update = rows.pack(batch(["update"], [key_text(("a", "in"))], ["x"]))
-    came = entries_batch(
-        [Entry("queries", 0, 1, b"q"), Entry("updates.s", 0, 2, clock), Entry("updates.s", 0, 3, update)]
-    )
-    (out,) = Split(stream(2))(iter([came]))
-    assert sorted((row["shard"], row["position"], row["topic"]) for row in out.to_pylist()) == [
-        (0, 1, "queries"),
-        (0, 2, "updates.s"),
-        (0, 3, "updates.s"),
-        (1, 1, "queries"),
-        (1, 2, "updates.s"),
-        (1, 3, "updates.s"),
-    ]
-
-
-@pytest.mark.parametrize("shards", [2, 3])
-def test_an_empty_batch_goes_through(shards: int) -> None:
-    of = stream(shards)
-    (out,) = Split(of)(iter([entries_batch([])]))
-    assert out.num_rows == 0
+    entries = [Entry("queries", 0, 1, b"q"), Entry("updates.s", 0, 2, clock), Entry("updates.s", 0, 3, update)]
+    of = Split(stream(2))
+    for shard in (0, 1):
+        part = of.part(shard, entries)
+        assert [(entry.position, entry.topic) for entry in part] == [(1, "queries"), (2, "updates.s"), (3, "updates.s")]
+        assert part[:2] == entries[:2]
+        assert dict(split(update, stream(2)))[shard] == part[2].payload
 
 
 def test_a_sum_goes_to_the_shard_that_asked_for_it() -> None:

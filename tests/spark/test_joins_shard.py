@@ -173,10 +173,10 @@ def test_every_subscription_holds_what_brute_force_says(monkeypatch, part, first
     for holder in holders:
         holder.check(rows)
     again = shop.born()
-    again.restore(shop.shard.snapshot(), [])
+    again.restore(shop.shard.snapshot())
     assert again.snapshot() == shop.shard.snapshot()
     anew = shop.born()
-    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])[0]]
+    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])]
     for name in QUERIES:
         assert [o.payload for o in said if o.topic == f"answers.{name}"] == [
             entry.payload for entry in shop.log.read(f"answers.{name}")

@@ -91,10 +91,10 @@ def test_what_is_said_depends_on_the_log_alone_and_is_what_the_rows_kept_give(st
     for query in shop.shard._queries.values():
         assert query.held == sum(map(len, query._rows)) <= query.query.select.rows
     again = shop.born()
-    again.restore(shop.shard.snapshot(), [])
+    again.restore(shop.shard.snapshot())
     assert again.snapshot() == shop.shard.snapshot()
     anew = shop.born()
-    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])[0]]
+    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])]
     assert [o.payload for o in said if o.topic == "answers.kept"] == [e.payload for e in shop.log.read("answers.kept")]
 
 
@@ -197,7 +197,7 @@ def test_one_who_dies_and_resumes_hears_every_result_once(seed):
         elif kind == "tick":
             shop.tick()
         elif kind == "anew":  # another pipeline says everything again
-            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])[0]
+            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])
             shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.kept"])
         else:
             changes = drain(Client(shop.log).subscribe("kept", position=str(place)))

@@ -126,7 +126,7 @@ def test_how_long_sources_have_lived_survives_a_restart_of_the_pipeline() -> Non
     del rig.sources["edge"]
     rig.tick(3)
     twin = type(rig.shard)(rig.stream, 0, 1, "checkpoint")
-    twin.restore(rig.shard.snapshot(), [])
+    twin.restore(rig.shard.snapshot())
     assert twin.snapshot() == rig.shard.snapshot()
     assert [twin.ends(key(host)) for host in "ab"] == [rig.shard.ends(key(host)) for host in "ab"]
     low, high = rig.shard.ends(key("b"))

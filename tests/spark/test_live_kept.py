@@ -73,7 +73,7 @@ def test_results_come_once_through_a_kill_and_are_those_of_the_log(live: Live) -
     assert sorted(heard["spread"]) == sorted(heard["kept"])  # two shards find what one does
     # Another pipeline, without Spark, says the same to the byte from the same log.
     anew = AppendOnlyJoinShard(AppendOnlyJoinInput.of(ORDERS, LINES))
-    said = anew.apply(live.log.read(["queries", "changes.orders", "changes.lines"]))[0]
+    said = anew.apply(live.log.read(["queries", "changes.orders", "changes.lines"]))
     answers = [row for o in said if o.topic == "answers.kept" for row in unpack(o.payload).to_pylist()]
     assert [(row["row.orders.id"], row["row.lines.id"]) for row in answers] == heard["kept"]
     share = kept_share(live.log, "kept")

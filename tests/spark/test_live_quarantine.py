@@ -88,7 +88,7 @@ def check_replay(log):
     owner = log.latest(EPOCHS, "pipeline/s")
     stream = parse(STREAM).stream
     shard = BoundedShard(stream, 0, owner.version, owner.body.decode())
-    outputs, _ = shard.apply(marked(log.read(["queries", "updates.s"]), bodies(log, "s")))
+    outputs = shard.apply(marked(log.read(["queries", "updates.s"]), bodies(log, "s")))
     again = [row for output in outputs if output.topic == "answers.total" for row in unpack(output.payload).to_pylist()]
     assert len(said) > 5
     assert again[: len(said)] == said

@@ -21,6 +21,7 @@ from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.pipeline.join_codes import codes
 from tolerant.retention import Lookups
 from tolerant.sql import AppendOnlyJoinInput, StatementError
+from tolerant.testing.shard_history import ShardHistory
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import compacted
 from tolerant.transport.topics import changes_topic
@@ -36,7 +37,7 @@ class LookupShop(AppendOnlyShop):
 
     def __init__(self, folder, text):
         self.folder, self.log, self.position = folder, MemoryLog(), 0
-        self.now, self.number, self.snapshot, self.deltas = 10**12, 0, None, []
+        self.now, self.number, self.history = 10**12, 0, ShardHistory()
         self.send(text)
         tables = load_catalogue(self.log).tables
         self.pair = AppendOnlyJoinInput.of(*tables.values())
@@ -133,10 +134,10 @@ def test_every_result_is_found_and_what_is_said_depends_on_the_log_alone(tmp_pat
     hits = Lookups.bounded(rows).take(codes(np.array(orders, np.int64)))
     assert (query._lookups.asked, query._lookups.hits) == (len(orders), hits.sum())
     again = shop.born()
-    again.restore(shop.shard.snapshot(), [])
+    again.restore(shop.shard.snapshot())
     assert again.snapshot() == shop.shard.snapshot()
     anew = shop.born()
-    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])[0]]
+    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])]
     answers = [e.payload for e in shop.log.read("answers.looked")]
     assert [o.payload for o in said if o.topic == "answers.looked"] == answers
 
@@ -196,7 +197,7 @@ def test_one_who_dies_and_resumes_hears_every_result_once(tmp_path):
         elif kind == "tick":
             shop.tick()
         elif kind == "anew":  # another pipeline says everything again
-            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])[0]
+            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])
             shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.looked"])
         else:
             changes = drain(Client(shop.log).subscribe("looked", position=str(place)))

@@ -80,22 +80,21 @@ def test_batches_cut_anyhow_and_restores_say_the_same():
     world.run(20)
     entries = world.log.read(TOPICS)
     whole = NetworkShard(world.stream, 0, "checkpoint")
-    outputs, delta = whole.apply(entries)
+    outputs = whole.apply(entries)
     expected = answers(outputs)
     assert expected
     again = shard_factory(world.stream, 9, "checkpoint")(0)  # a restart has another epoch, before it is in the log
-    again.restore(None, [delta])
-    again.take([])
+    again.apply(entries)
     assert again.snapshot() == whole.snapshot()
     for size in (1, 7):
         shard, said = NetworkShard(world.stream, 0, "checkpoint"), []
         for start in range(0, len(entries), size):
-            outputs, _ = shard.apply(entries[start : start + size])
+            outputs = shard.apply(entries[start : start + size])
             said += outputs
             if start // size % 29 == 0:
                 snapshot = shard.snapshot()
                 shard = NetworkShard(world.stream, 0, "checkpoint")
-                shard.restore(snapshot, [])
+                shard.restore(snapshot)
                 assert shard.snapshot() == snapshot
         assert answers(said) == expected
         assert shard.snapshot() == whole.snapshot()
@@ -128,7 +127,7 @@ class Desk:
         self.now += seconds
         self.log.append("updates.prices", clock_batch(int(self.now * SECOND), epoch, checkpoint))
         entries = self.log.read(TOPICS, self.position)
-        outputs, _ = self.shard.apply(entries)
+        outputs = self.shard.apply(entries)
         self.log.append_packed([(output.topic, output.payload) for output in outputs])
         self.position = self.log.end()
 
@@ -344,7 +343,7 @@ def test_parts_far_below_a_maximum_are_given_levels_which_are_taken_back():
     # The answer falls below the level: what is true is said, and the level is taken back.
     snapshot = desk.shard.snapshot()
     desk.shard = NetworkShard(desk.stream, 0, "checkpoint")
-    desk.shard.restore(snapshot, [])
+    desk.shard.restore(snapshot)
     desk.serve({"S1": 5.0, "S2": 8.0}, "top", only={"D1"})
     desk.alive("D2")
     desk.tick(1)

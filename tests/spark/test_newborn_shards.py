@@ -42,5 +42,5 @@ def test_a_newly_born_shard_can_be_restored(kind: str) -> None:
     relation = relations()[kind]
     born = shard_factory(relation, 1, "here")(0).snapshot()
     later = shard_factory(relation, 2, "here")(0)
-    later.restore(born, [])
+    later.restore(born)
     assert later.snapshot() == born

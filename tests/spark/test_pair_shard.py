@@ -13,6 +13,7 @@ from tolerant.kinds.joins import queries as pair_queries
 from tolerant.kinds.joins.shard import PairShard
 from tolerant.sql import JoinInput, parse
 from tolerant.streams import SECOND
+from tolerant.testing.shard_history import ShardHistory
 from tolerant.transport.changes import clock_row
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import unpack
@@ -74,7 +75,7 @@ class PairShop:
 
     def __init__(self, *queries, tables=(ORDERS, LINES)):
         self.log, self.now, self.position, self.pair = MemoryLog(), START, 0, JoinInput.of(*tables)
-        self.shard, self.snapshot, self.deltas = self.born(), None, []
+        self.shard, self.history = self.born(), ShardHistory()
         for statement in (*tables, *queries):
             StatementClient(self.log).send(statement)
         self.tables = {table.name: Table(table, self.log, "shop", clock=lambda: self.now) for table in tables}
@@ -102,17 +103,17 @@ class PairShop:
         entries = self.log.read(self.topics, self.position)
         for start in range(0, len(entries), cut or max(len(entries), 1)):
             part = entries[start : start + (cut or len(entries))]
-            outputs, delta = self.shard.apply(part)
+            outputs = self.shard.apply(part)
             self.log.append_packed([(output.topic, output.payload) for output in outputs])
-            self.deltas.append(delta)
+            self.history.add(part)
             self.position = part[-1].position
 
     def restart(self):
         self.shard = self.born()
-        self.shard.restore(self.snapshot, self.deltas)
+        self.history.restore(self.shard)
 
     def fold(self):
-        self.snapshot, self.deltas = self.shard.snapshot(), []
+        self.history.fold(self.shard.snapshot())
 
     def rows(self, topic):
         return [row for entry in self.log.read(topic) for row in unpack(entry.payload).to_pylist()]
@@ -220,7 +221,7 @@ def test_cuts_and_restarts_change_nothing(cut):
     assert len(told(plain)) > 20
     assert plain.shard.snapshot() == cutten.shard.snapshot()
     again = cutten.born()
-    again.restore(cutten.shard.snapshot(), [])
+    again.restore(cutten.shard.snapshot())
     assert again.snapshot() == cutten.shard.snapshot()
 
 

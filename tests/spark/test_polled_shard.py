@@ -18,6 +18,7 @@ from tolerant.queries import Answer
 from tolerant.sql import Catalogue, encode, parse
 from tolerant.sql.polled_queries import PolledQueries, poller_options
 from tolerant.streams import SECOND
+from tolerant.testing.shard_history import ShardHistory
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.pulls import Pull, pulls_batch
 from tolerant.transport.rows import STATEMENTS, clock_batch, unpack
@@ -42,7 +43,7 @@ class Exchange:
 
     def __init__(self, *texts):
         self.log, self.now, self.position = MemoryLog(), 1_000, 0
-        self.shard, self.snapshot, self.deltas = PolledShard(QUOTES.stream), None, []
+        self.shard, self.history = PolledShard(QUOTES.stream), ShardHistory()
         self.pulls = []
         for text in texts:
             self.send(text)
@@ -62,17 +63,17 @@ class Exchange:
         entries = self.log.read(TOPICS, self.position)
         for start in range(0, len(entries), cut or len(entries)):
             part = entries[start : start + (cut or len(entries))]
-            outputs, delta = self.shard.apply(part)
+            outputs = self.shard.apply(part)
             self.log.append_packed([(output.topic, output.payload) for output in outputs])
-            self.deltas.append(delta)
+            self.history.add(part)
             self.position = part[-1].position
 
     def restart(self):
         self.shard = PolledShard(QUOTES.stream)
-        self.shard.restore(self.snapshot, self.deltas)
+        self.history.restore(self.shard)
 
     def fold(self):
-        self.snapshot, self.deltas = self.shard.snapshot(), []
+        self.history.fold(self.shard.snapshot())
 
     def answer(self, query, group=""):
         found = [one for one in Client(self.log).current(query) if one.group == group]
@@ -291,7 +292,7 @@ def test_the_same_log_gives_the_same_answers_however_it_is_cut(steps):
         once = [row for output in said if output.topic == topic for row in unpack(output.payload).to_pylist()]
         assert once == exchange.rows(topic)
     again = PolledShard(QUOTES.stream)
-    again.restore(exchange.shard.snapshot(), [])
+    again.restore(exchange.shard.snapshot())
     assert again.snapshot() == exchange.shard.snapshot()
     check_values(exchange)
 

@@ -29,7 +29,6 @@ from tolerant.pipeline.entry_contents import named_rows
 from tolerant.pipeline.intake import ACK, GONE
 from tolerant.pipeline.rows_shard import RowsShard
 from tolerant.pipeline.splitter import Split
-from tolerant.spark import cache
 from tolerant.spark.recovery import MOST, Recovery, suspected
 from tolerant.sql import parse
 from tolerant.testing.simulation import _function_of_the_log
@@ -62,13 +61,6 @@ def _teller(monkeypatch):
     monkeypatch.setattr(pair_queries, "shard_query_of", lambda query: Teller)
 
 
-@pytest.fixture(autouse=True)
-def _no_memory():
-    cache.clear()
-    yield
-    cache.clear()
-
-
 def broken(monkeypatch, owner, name, is_poison):
     """Let a method raise when its arguments are poison."""
     whole = getattr(owner, name)
@@ -87,7 +79,7 @@ def replay(log, pipeline, topics, factory, cut, until):
     entries = marked(entries, bodies(log, pipeline))
     shard, outputs = factory(0), []
     for start in range(0, len(entries), cut):
-        outputs += shard.apply(entries[start : start + cut])[0]
+        outputs += shard.apply(entries[start : start + cut])
     return shard, outputs
 
 
@@ -106,7 +98,7 @@ def check_replays(log, pipeline, topics, factory, host, until):
     again, _ = replay(log, pipeline, topics, factory, 3, until)
     assert again.snapshot() == other.snapshot()
     restored = factory(0)
-    restored.restore(other.snapshot(), [])
+    restored.restore(other.snapshot())
     assert restored.snapshot() == other.snapshot()
     assert host.core().believed(key("a")) == whole.believed(key("a")) if isinstance(whole, BoundedShard) else True
 
@@ -534,7 +526,7 @@ def test_two_entries_that_fail_in_turn_are_both_found():
 
 def test_rows_at_fault_are_none_where_the_entry_itself_is():
     class Stubborn(BoundedShard):
-        def take(self, batch):
+        def apply(self, batch):
             if any(entry.topic == "updates.traffic" for entry in batch):
                 raise ZeroDivisionError
             return []

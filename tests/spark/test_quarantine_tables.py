@@ -2,7 +2,6 @@
 others are joined as before, and every replay says the same.
 """
 
-import pytest
 from hosted_shard import HostedShard
 from test_kept_shard import LINES, ORDERS, AppendOnlyShop, keep
 from test_lookup_join_shard import shop_of
@@ -11,20 +10,12 @@ from test_quarantine import broken, check_replays
 
 from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.pipeline.rows_shard import RowsShard
-from tolerant.spark import cache
 from tolerant.spark.views.shard import ViewShard
 from tolerant.sql import parse
 from tolerant.sql.pipeline_inputs import Views
 from tolerant.transport.quarantine import quarantined
 from tolerant.transport.topics import refreshes_topic
 from tolerant.transport.views import REQUESTS
-
-
-@pytest.fixture(autouse=True)
-def _no_memory():
-    cache.clear()
-    yield
-    cache.clear()
 
 
 def hosted(shop, pipeline, folder):

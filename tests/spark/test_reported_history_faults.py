@@ -330,14 +330,14 @@ def test_a_shard_restored_while_it_relies_on_what_was_told_says_the_same() -> No
         history.play(1)
     rig = history.rig
     twin = BoundedShard(rig.stream, 0, 1, "checkpoint")
-    twin.restore(rig.shard.snapshot(), [])
+    twin.restore(rig.shard.snapshot())
     position = rig.position
     history.play(60)
     rig.clock(rig.now + 20 * SECOND)
     entries = [entry for topic in ("queries", "updates.traffic") for entry in rig.log.read(topic, position)]
     entries.sort(key=lambda entry: entry.position)
     rig.read()
-    outputs, _ = twin.apply(entries)
+    outputs = twin.apply(entries)
     rows = [row for output in outputs if output.topic == "answers.edge" for row in unpack(output.payload).to_pylist()]
     assert rows
     assert rows == rig.rows("answers.edge")[-len(rows) :]

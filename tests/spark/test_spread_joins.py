@@ -116,11 +116,11 @@ def test_shards_say_together_what_one_would(names, known, first, steps, shards):
         holder.check(rows)
     assert several.said() == one.said()
     again = several.born()
-    again.restore(several.shard.snapshot(), [])
+    again.restore(several.shard.snapshot())
     assert again.snapshot() == several.shard.snapshot()
     anew, said = several.born(), []
     for entry in several.log.read(several.topics):
-        said += anew.apply([entry])[0]
+        said += anew.apply([entry])
     for name in names:
         before = sorted(entry.payload for entry in several.log.read(f"answers.{name}"))
         assert sorted(o.payload for o in said if o.topic == f"answers.{name}") == before
@@ -146,7 +146,7 @@ def test_one_who_dies_and_resumes_hears_every_change_once(name, seed, known):
             holder.take(dealt)
             place = dealt[-1].position if dealt else place
         elif kind == "anew":  # another pipeline says everything again
-            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])[0]
+            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])
             shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic.startswith("answers.")])
         elif kind == "tick":
             shop.tick()

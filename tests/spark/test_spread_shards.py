@@ -91,7 +91,7 @@ def test_shards_find_together_what_one_would(shards, noise):
     assert kept_share(several.log, "kept", shards) == kept_share(one.log, "kept")
     assert len(several.rows("replies")) == len(one.rows("replies"))
     again = several.born()
-    again.restore(several.shard.snapshot(), [])
+    again.restore(several.shard.snapshot())
     assert again.snapshot() == several.shard.snapshot()
 
 
@@ -123,7 +123,7 @@ def test_one_who_dies_and_resumes_hears_every_result_once(seed):
         elif kind == "tick":
             shop.tick()
         elif kind == "anew":  # another pipeline says everything again
-            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])[0]
+            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])
             shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.kept"])
         else:
             changes = drain(Client(shop.log).subscribe("kept", position=str(place)))

@@ -22,6 +22,7 @@ from tolerant.sql import parse, render
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND
 from tolerant.testing.channel_listener import ChannelListenerFactory
+from tolerant.testing.shard_history import ShardHistory
 from tolerant.transport.changes import clock_row, insert_batch
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import unpack
@@ -40,7 +41,7 @@ class Shop:
     def __init__(self, *queries, stock=STOCK):
         self.log, self.now, self.position, self.stock = MemoryLog(), START, 0, stock
         self.queries = {query.name: query for query in queries}
-        self.shard, self.snapshot, self.deltas = self.born(), None, []
+        self.shard, self.history = self.born(), ShardHistory()
         for statement in (stock, *queries):
             StatementClient(self.log).send(statement)
         self.table = Table(stock, self.log, "shop", clock=lambda: self.now)
@@ -64,18 +65,18 @@ class Shop:
         entries = self.log.read(TOPICS, self.position)
         for start in range(0, len(entries), cut or max(len(entries), 1)):
             part = entries[start : start + (cut or len(entries))]
-            outputs, delta = self.shard.apply(part)
+            outputs = self.shard.apply(part)
             self.log.append_packed([(output.topic, output.payload) for output in outputs])
-            self.deltas.append(delta)
+            self.history.add(part)
             self.position = part[-1].position
 
     def restart(self):
-        """As after a crash: from a snapshot that may be old, and the deltas since."""
+        """As after a crash: from a snapshot that may be old, and the batches since."""
         self.shard = self.born()
-        self.shard.restore(self.snapshot, self.deltas)
+        self.history.restore(self.shard)
 
     def fold(self):
-        self.snapshot, self.deltas = self.shard.snapshot(), []
+        self.history.fold(self.shard.snapshot())
 
     def rows(self, topic):
         return [row for entry in self.log.read(topic) for row in unpack(entry.payload).to_pylist()]
@@ -298,7 +299,7 @@ def test_deliveries_are_those_of_brute_force(steps):
     relation = shop.shard.relation
     assert dict(zip(relation.keys(), relation.rows()["x"], strict=True)) == {k: r["x"] for k, r in model.rows.items()}
     again = shop.born()
-    again.restore(shop.shard.snapshot(), [])
+    again.restore(shop.shard.snapshot())
     assert again.snapshot() == shop.shard.snapshot()
 
 

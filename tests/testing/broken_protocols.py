@@ -122,8 +122,8 @@ class CountsBatches(ReferenceShard):
 class ForgetsPartOfItsState(ReferenceShard):
     """The rows that wait are not in the snapshot."""
 
-    def load(self, snapshot):
-        super().load(snapshot)
+    def restore(self, snapshot):
+        super().restore(snapshot)
         self.waiting = []
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tolerant.kernels.decay import decayed, periods_passed
 from tolerant.kernels.versions import epoch_of, version
-from tolerant.pipeline.hosting import Output, Replayed
+from tolerant.pipeline.hosting import Output
 from tolerant.sql import AggregateSelect, Catalogue, decode, matches
 from tolerant.streams import Stream, key_parts, key_text
 from tolerant.transport.log import Entry
@@ -66,7 +66,7 @@ class Budget:
         return used > self.limit * (1 + 1e-9)
 
 
-class ReferenceShard(Replayed):
+class ReferenceShard:
     def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str) -> None:
         self.stream, self.checkpoint, self.epoch = stream, checkpoint, epoch
         self.period = stream.options.boundary
@@ -92,7 +92,10 @@ class ReferenceShard(Replayed):
     def snapshot(self) -> bytes:
         return pickle.dumps(vars(self))
 
-    def load(self, snapshot: bytes) -> None:
+    def waiting_rows(self) -> list:
+        return []
+
+    def restore(self, snapshot: bytes) -> None:
         vars(self).update(pickle.loads(snapshot))
 
     def believed(self, key: str) -> tuple[float, float]:
@@ -112,7 +115,7 @@ class ReferenceShard(Replayed):
     def recalled(self, key: str) -> bool:
         return False
 
-    def take(self, batch: Sequence[Entry]) -> list[Output]:
+    def apply(self, batch: Sequence[Entry]) -> list[Output]:
         for entry in batch:
             if entry.topic == "queries":
                 for body in unpack(entry.payload).column("body").to_pylist():

@@ -74,13 +74,13 @@ class ComparedShard(BoundedShard):
         self.follower = Follower(stream, shard, epoch, checkpoint)
         self.current = {}
 
-    def take(self, batch):
+    def apply(self, batch):
         outputs = []
         for entry in batch:
             issued.clear()
             before = self.watermark
-            said = super().take([entry])
-            self.follower.take([entry])
+            said = super().apply([entry])
+            self.follower.apply([entry])
             self.follower.follow(issued)
             self.note(said)
             outputs += [output for output in said if not TopicKind.SUMS.matches(output.topic)]
@@ -117,10 +117,10 @@ class ComparedShard(BoundedShard):
     def snapshot(self):
         return pickle.dumps((super().snapshot(), self.follower.snapshot(), self.current))
 
-    def load(self, snapshot):
+    def restore(self, snapshot):
         real, follower, self.current = pickle.loads(snapshot)
-        super().load(real)
-        self.follower.load(follower)
+        super().restore(real)
+        self.follower.restore(follower)
 
 
 def upper(end):

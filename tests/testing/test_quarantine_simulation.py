@@ -1,6 +1,7 @@
 """Entries at which every shard fails, in the fault simulator: no promise is broken, and replays say the same."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import seed_budget
@@ -52,17 +53,27 @@ def test_widths_that_stay_known_are_caught():
 
 def test_skipping_without_a_record_is_caught(monkeypatch):
     """The state goes on without the entry, and a replay applies it."""
-    plan = SimulatedPipeline._plan
+    plan, restore = SimulatedPipeline._plan, SimulatedPipeline._restore
 
     def remember(self, entry):
         skipped = Quarantined(entry.topic, entry.position, "poison", 0, tuple(read_names(entry.payload)))
         vars(self).setdefault("secret", {})[entry.position] = as_marked(skipped, entry)
-        self._shard = self._restored()
+        self._restore()
 
     def planned(self, whole):
         secret = vars(self).get("secret", {})
         return [secret.get(entry.position, entry) for entry in plan(self, whole)]
 
+    def restored(self):
+        restore(self)
+        secret, source = vars(self).setdefault("secret", {}), self._host._source
+        self._host._source = SimpleNamespace(
+            entries=lambda *ends: [secret.get(entry.position, entry) for entry in source.entries(*ends)],
+            done=source.done,
+            trimmed=source.trimmed,
+        )
+
     monkeypatch.setattr(SimulatedPipeline, "_quarantine", remember)
     monkeypatch.setattr(SimulatedPipeline, "_plan", planned)
+    monkeypatch.setattr(SimulatedPipeline, "_restore", restored)
     assert is_caught(shard_factory=BoundedShard)

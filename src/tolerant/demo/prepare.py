@@ -50,8 +50,8 @@ def _play(log: Log, stream: Stream, trace: Trace, queries: str) -> None:
                 _say(log, queries)
             entries = log.read([updates_topic(STREAM), QUERIES], position)
             position = entries[-1].position
-            log.append_packed([(output.topic, output.payload) for output in shard.take(entries)])
-    BoundedShard(stream, 0, 1, "warm").restore(shard.snapshot(), [])
+            log.append_packed([(output.topic, output.payload) for output in shard.apply(entries)])
+    BoundedShard(stream, 0, 1, "warm").restore(shard.snapshot())
 
 
 def record_classes() -> Path | None:

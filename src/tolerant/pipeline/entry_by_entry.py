@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tolerant.pipeline.hosting import Hosted, Replayed
+from tolerant.pipeline.hosting import Hosted
 from tolerant.transport.log import Entry
 from tolerant.transport.quarantine import NamedRow, Quarantined, WaitingRow, as_marked
 
@@ -120,7 +120,7 @@ def rows_at_fault(entry: Entry, rebuilt: Callable[[], Hosted]) -> tuple[WaitingR
     shard as it was before the entry.
     """
     core = rebuilt()
-    rows = tuple(core.waiting_rows()) if isinstance(core, Replayed) else ()
+    rows = tuple(core.waiting_rows())
     while len(rows) > 1:
         half = rows[: len(rows) // 2]
         rows = half if _passes(entry, half, rebuilt) else rows[len(half) :]

@@ -7,13 +7,13 @@ about one of its queries does (`_carry_out`), what it publishes, and what its st
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, TypeVar
 
 from tolerant.kernels.snapshots import Schema, State
 from tolerant.pipeline.event_time import EventTime
-from tolerant.pipeline.hosting import Output, Replayed
+from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import DeadRow, dead_payload
 from tolerant.pipeline.quarantined_rows import early_row, letter, sift_early, skip_statements
 from tolerant.pipeline.statements import dead_letter_and_reply_outputs, owner_of, statement_rows, take_statements
@@ -26,7 +26,7 @@ from tolerant.transport.topics import QUERIES
 T = TypeVar("T")
 
 
-class Shard(Replayed):
+class Shard(ABC):
     """One shard of the pipeline `home`. It is a function of the log: see `docs/design/pipeline.md` §3.
 
     `period`: between two statuses, microseconds of event time. `counters`: the names of what is counted for the status.
@@ -87,7 +87,7 @@ class Shard(Replayed):
 
     # -- entries -------------------------------------------------------------------------------------------------------
 
-    def take(self, batch: Sequence[Entry]) -> list[Output]:
+    def apply(self, batch: Sequence[Entry]) -> list[Output]:
         """Applies entries in log order; returns the outputs."""
         for entry in batch:
             if is_marked(entry.topic):
@@ -171,7 +171,7 @@ class Shard(Replayed):
             reply = {"request": request, "key": statement.about, "at": self._now}
             self._replies.append(reply | {"accepted": outcome.accepted, "message": message})
 
-    def _on_change(self, statement: Statement) -> None:
+    def _on_change(self, statement: Statement) -> None:  # noqa: B027 - a hook
         """Called for every statement that changed the catalogue, whoever carries it out."""
 
     # -- entries in quarantine -----------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Shard(Replayed):
         else:
             self._skip_rows(skipped)
 
-    def _skip_statements(self, skipped: Quarantined) -> None:
+    def _skip_statements(self, skipped: Quarantined) -> None:  # noqa: B027 - a hook
         """Called when an entry of statements has been skipped."""
 
     def _drop_early_statements(self, skipped: Quarantined) -> None:
@@ -221,7 +221,7 @@ class Shard(Replayed):
         )
         return self.SCHEMA.pack(State(shard=shard, kind=self._kind_state()))
 
-    def load(self, snapshot: bytes) -> None:
+    def restore(self, snapshot: bytes) -> None:
         """Restores what `snapshot` returned, bit for bit."""
         shard, kind = self.SCHEMA.unpack(snapshot).exactly("shard", "kind")
         statements, early, counters, self._reported, event_time = shard.exactly(

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,25 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tolerant.pipeline.entry_by_entry import Careful
 from tolerant.streams import Stream, is_sum, key_parts, shard_of_sum
 from tolerant.transport import rows
 from tolerant.transport.log import Entry
 from tolerant.transport.quarantine import is_marked
 from tolerant.transport.topics import QUERIES
 
-SPLIT_SCHEMA = "shard INT, partition INT, position BIGINT, topic STRING, payload BINARY"
-"""The columns of the source, and the shard that the row is for."""
-
-_ARROW = pa.schema(
-    [
-        ("shard", pa.int32()),
-        ("partition", pa.int32()),
-        ("position", pa.int64()),
-        ("topic", pa.string()),
-        ("payload", pa.binary()),
-    ]
-)
 _FOR_ALL = ("clock", "heartbeat")
 
 
@@ -83,38 +71,25 @@ def splitter(stream: Stream) -> Split | None:
 
 
 class Splitter(ABC):
-    """A stage for `mapInArrow`: batches of the source in, the same with their shard out; travels to the workers.
-
-    `careful`: how to find the entry that a batch has failed at before.
-    """
+    """Divides the rows of a pipeline between its shards."""
 
     def __init__(self, shards: int) -> None:
         self.shards = shards
-        self.careful: Careful | None = None
 
     @abstractmethod
     def parts(self, topic: str, payload: bytes) -> list[tuple[int, bytes]]:
         """What each shard gets of an entry of a topic of rows."""
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One batch out for each that comes in."""
-        for batch in batches:
-            columns = zip(*batch.to_pydict().values(), strict=True)
-            entries = [Entry(topic, partition, position, payload) for partition, position, topic, payload in columns]
-            if self.careful is not None and self.careful.covers(entries):
-                parts = self.careful.each(entries, self._split)
+    def part(self, shard: int, entries: Iterable[Entry]) -> list[Entry]:
+        """What a shard gets of entries, in their order; statements and what must be skipped go to all shards."""
+        mine = []
+        for entry in entries:
+            if entry.topic == QUERIES or is_marked(entry.topic):
+                mine.append(entry)
             else:
-                parts = [part for entry in entries for part in self._split(entry)]
-            made = list(zip(*parts, strict=True)) or [()] * len(_ARROW)
-            yield pa.record_batch([pa.array(c, f.type) for c, f in zip(made, _ARROW, strict=True)], schema=_ARROW)
-
-    def _split(self, entry: Entry) -> list[tuple[int, int, int, str, bytes]]:
-        """(shard, partition, position, topic, payload) of the parts; what must be skipped goes to all shards."""
-        if entry.topic == QUERIES or is_marked(entry.topic):
-            parts = [(shard, entry.payload) for shard in range(self.shards)]
-        else:
-            parts = self.parts(entry.topic, entry.payload)
-        return [(shard, entry.partition, entry.position, entry.topic, part) for shard, part in parts]
+                parts = self.parts(entry.topic, entry.payload)
+                mine += [replace(entry, payload=payload) for number, payload in parts if number == shard]
+        return mine
 
 
 class Split(Splitter):

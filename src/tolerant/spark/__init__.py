@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tolerant.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from tolerant.pipeline.hosting import Hosted, Output, Replayed
+    from tolerant.pipeline.hosting import Hosted, Output
     from tolerant.spark.java import JavaNotFound
     from tolerant.spark.pipeline import Pipeline, PipelineSpec, start
     from tolerant.spark.pipeline_handle import PipelineHandle
@@ -24,7 +24,6 @@ __all__ = [
     "PipelineFailed",
     "PipelineHandle",
     "PipelineSpec",
-    "Replayed",
     "Runner",
     "start",
 ]
@@ -32,7 +31,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "tolerant.pipeline.hosting": ["Hosted", "Output", "Replayed"],
+        "tolerant.pipeline.hosting": ["Hosted", "Output"],
         "tolerant.spark.java": ["JavaNotFound"],
         "tolerant.spark.pipeline": ["Pipeline", "PipelineSpec", "start"],
         "tolerant.spark.pipeline_handle": ["PipelineHandle"],

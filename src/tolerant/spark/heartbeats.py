@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tolerant.kernels.versions import version
 from tolerant.transport import PipelineLog
 from tolerant.transport.heartbeats import INTERVAL, Heartbeat, heartbeat_batch, latest_heartbeat
+from tolerant.transport.log import START
 from tolerant.transport.rows import compacted
-from tolerant.transport.topics import HEARTBEATS, POSITIONS
+from tolerant.transport.topics import HEARTBEATS
 
 
 @dataclass
@@ -31,8 +32,8 @@ class _Pulse:
 class HeartbeatWriter:
     """Heartbeats of the pipelines of a process. Not for several threads at once.
 
-    A pipeline has processed what was in the log at a moment once its checkpoint has passed a clock row that was
-    appended then (`clock_appended`). Without clock rows of our own (`by_log`: a replay gives the time) a pipeline
+    A pipeline has processed what was in the log at a moment once it has come to a clock row that was appended then
+    (`clock_appended`). Without clock rows of our own (`by_log`: a replay gives the time) a pipeline
     counts as up to date while its process lives.
     """
 
@@ -58,13 +59,14 @@ class HeartbeatWriter:
         """Clock rows for all pipelines stand in the log up to `position`."""
         self._clocks.append((position, now))
 
-    def beat(self, now: int) -> None:
-        """Write a heartbeat of each pipeline, if the last is an interval old."""
+    def beat(self, now: int, positions: Mapping[str, int]) -> None:
+        """Write a heartbeat of each pipeline, if the last is an interval old. `positions`: how far each has come."""
         if now - self._written < INTERVAL and now >= self._written:
             return
         self._written = now
-        for pulse in self._pulses.values():
-            pulse.processed = max(pulse.processed, now if self.by_log else self._processed(pulse))
+        for name, pulse in self._pulses.items():
+            reached = now if self.by_log else self._clock_before(positions.get(name, START))
+            pulse.processed = max(pulse.processed, reached)
         self._drop_passed()
         self._append((Heartbeat(name, now, p.processed), p.next_version()) for name, p in list(self._pulses.items()))
 
@@ -73,10 +75,8 @@ class HeartbeatWriter:
         self._append((Heartbeat(name, now, p.processed, True), p.next_version()) for name, p in self._pulses.items())
         self._pulses = {}
 
-    def _processed(self, pulse: _Pulse) -> int:
-        record = self.log.latest(POSITIONS, pulse.checkpoint)
-        passed = record.version if record else 0
-        return max((at for position, at in self._clocks if position <= passed), default=0)
+    def _clock_before(self, reached: int) -> int:
+        return max((at for position, at in self._clocks if position <= reached), default=0)
 
     def _drop_passed(self) -> None:
         """Forget clock rows that tell nothing more: every pipeline has passed a later one."""

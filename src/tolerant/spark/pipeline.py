@@ -1,10 +1,11 @@
-"""Runs a pipeline as one streaming query: log → source → (splitter) → hosted shards → sink → log."""
+"""Runs a pipeline on Spark: one streaming query for each shard, log → shard, in the source → sink → log."""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from tolerant.pipeline.entry_by_entry import Careful
 from tolerant.pipeline.hosting import Hosted
-from tolerant.pipeline.splitter import SPLIT_SCHEMA, Splitter
+from tolerant.pipeline.splitter import Splitter
 from tolerant.spark.phases import StartPhase
-from tolerant.spark.processor import OUTPUT, HostProcessor
-from tolerant.spark.sink import LogSink
-from tolerant.spark.source import BYTES, ENTRIES, LogSource
+from tolerant.spark.sink import LogSink, Progress
+from tolerant.spark.source import BYTES, ENTRIES, HostedShard, source_of
 from tolerant.transport import Fence, Fenced, PipelineLog
+from tolerant.transport.topics import batches_topic
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -69,43 +70,65 @@ class PipelineSpec:
 
 
 @dataclass(frozen=True)
-class Pipeline:
-    """A running streaming query, as a `PipelineHandle`, and the sink that knows why it failed."""
+class ShardQuery:
+    """The streaming query that hosts a shard, and the sink that knows why it failed."""
 
     query: StreamingQuery
     sink: LogSink
 
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A running pipeline, as a `PipelineHandle`: a streaming query for each shard."""
+
+    queries: tuple[ShardQuery, ...]
+    progress: Progress
+
     @property
     def done(self) -> int:
-        """How many batches this run has written."""
-        return self.sink.done
+        """How many batches this run has written: those of the shard that has written fewest."""
+        return min(own.sink.done for own in self.queries)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has written its first batch."""
+        """Whether each shard has written its first batch."""
         return self.done > 0
+
+    @property
+    def position(self) -> int:
+        """All shards have applied the log up to here, and their outputs are in it."""
+        return self.progress.position
 
     @property
     def ended(self) -> bool:
         """Whether it has ended by itself; at once when it is fenced, which Spark learns later."""
-        return isinstance(self.sink.failure, Fenced) or not self.query.isActive
+        return any(isinstance(own.sink.failure, Fenced) or not own.query.isActive for own in self.queries)
 
     @property
     def failure(self) -> Exception | None:
-        """The error of the last batch, or why Spark ended the query."""
-        if self.sink.failure is not None:
-            return self.sink.failure
-        return None if self.query.isActive else self.query.exception()
+        """The error of the last batch, or why Spark ended a query."""
+        failures = [own.sink.failure for own in self.queries]
+        failures += [own.query.exception() for own in self.queries if not own.query.isActive]
+        return next((failure for failure in failures if failure is not None), None)
 
     @property
     def is_written(self) -> bool:
-        """Whether the outputs of the last batch are in the log: then its entries must apply as they did."""
-        return self.sink.is_written
+        """Whether the outputs of the batch that failed are in the log: then its entries must apply as they did."""
+        return any(own.sink.is_written for own in self.queries if own.sink.failure or not own.query.isActive)
 
     def stop(self, wait: float = 30.0) -> None:
-        """Finish the batch under way, if that takes no longer than `wait` seconds, and end."""
-        self.sink.close(wait)
-        self.query.stop()
+        """Finish the batches under way, if that takes no longer than `wait` seconds, and end."""
+        end = time.monotonic() + wait
+        for own in self.queries:
+            own.sink.close(max(0.0, end - time.monotonic()))
+        for own in self.queries:
+            own.query.stop()
+
+    def wait(self) -> None:
+        """Returns when all queries have ended by themselves; `failure` says why."""
+        for own in self.queries:
+            with contextlib.suppress(StreamingQueryException):
+                own.query.awaitTermination()
 
 
 def start(
@@ -123,26 +146,42 @@ def start(
     `checkpoint`: the id of that directory. `fence`: the epoch under which it writes. `careful`: how to find the entry
     at which the batch to come has failed before.
     """
-    options = {"uri": absolute(log), "topics": json.dumps(sorted(spec.topics)), "checkpoint": checkpoint}
-    options |= {"entries": str(spec.entries), "bytes": str(spec.size), "quarantine": spec.name}
-    log.register(checkpoint, spec.name, spec.topics)
+    log.register(checkpoint, spec.name, [*spec.topics, batches_topic(spec.name)])
     with StartPhase("registering the data source"):
         _look_for_no_others(spark)
-        spark.dataSource.register(LogSource)
-    with StartPhase("loading the data source"):
-        source = spark.readStream.format(LogSource.name()).options(**options).load()
-    run = f"{spec.name}/{uuid.uuid4()}"
-    if spec.partitioning is not None:
-        spec.partitioning.careful = careful
-    with _BUILDING, _settings(spark, spec.shards):
-        routed = _routed(source, spec.partitioning)
-        with StartPhase("checking the query"), _workers_of_its_own(spark, run):
-            hosted = _host(routed, HostProcessor(spec.factory, run, careful))
-        sink = LogSink(log, checkpoint, fence)
-        writer = hosted.writeStream.queryName(run).outputMode("append").foreachBatch(sink)
-        writer = writer.option("checkpointLocation", str(Path(checkpoint_dir).absolute()))
-        when = {"availableNow": True} if spec.trigger == AVAILABLE_NOW else {"processingTime": spec.trigger}
-        return Pipeline(writer.trigger(**when).start(), sink)
+    progress, folder, run = Progress(spec.shards), Path(checkpoint_dir).absolute(), f"{spec.name}/{uuid.uuid4()}"
+    queries = []
+    for shard in range(spec.shards):
+        hosted = HostedShard(
+            run=f"{run}/{shard}",
+            pipeline=spec.name,
+            shard=shard,
+            uri=absolute(log),
+            topics=tuple(sorted(spec.topics)),
+            checkpoint=checkpoint,
+            snapshots=folder / "snapshots" / str(shard),
+            factory=spec.factory,
+            split=spec.partitioning,
+            careful=careful,
+            entries=spec.entries,
+            size=spec.size,
+        )
+        sink = LogSink(log, hosted, fence, progress)
+        query = _start_query(spark, hosted, sink, folder / "queries" / str(shard), spec.trigger)
+        queries.append(ShardQuery(query, sink))
+    return Pipeline(tuple(queries), progress)
+
+
+def _start_query(spark: SparkSession, hosted: HostedShard, sink: LogSink, folder: Path, trigger: str) -> StreamingQuery:
+    with _BUILDING, _settings(spark), _workers_of_its_own(spark, hosted.run):
+        with StartPhase("loading the data source"):
+            source = source_of(hosted)
+            spark.dataSource.register(source)
+            rows = spark.readStream.format(source.name()).load()
+        writer = rows.writeStream.queryName(hosted.run).outputMode("append").foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(folder))
+        when = {"availableNow": True} if trigger == AVAILABLE_NOW else {"processingTime": trigger}
+        return writer.trigger(**when).start()
 
 
 def _look_for_no_others(spark: SparkSession) -> None:
@@ -162,18 +201,6 @@ def _look_for_no_others(spark: SparkSession) -> None:
 
 def _scala_object(package: Any, name: str) -> Any:
     return getattr(getattr(package, f"{name}$"), "MODULE$")
-
-
-def _routed(source: DataFrame, split: Splitter | None) -> DataFrame:
-    if split is None:
-        return source.withColumn("shard", F.lit(0))
-    return source.mapInArrow(split, SPLIT_SCHEMA)
-
-
-def _host(routed: DataFrame, processor: HostProcessor) -> DataFrame:
-    return routed.groupBy("shard").transformWithStateInPandas(
-        statefulProcessor=processor, outputStructType=OUTPUT, outputMode="Append", timeMode="None"
-    )
 
 
 def absolute(log: PipelineLog) -> str:
@@ -198,11 +225,10 @@ def _workers_of_its_own(spark: SparkSession, run: str) -> Iterator[None]:
 
 
 @contextmanager
-def _settings(spark: SparkSession, shards: int) -> Iterator[None]:
+def _settings(spark: SparkSession) -> Iterator[None]:
     """The session's settings as a pipeline wants them; its query takes them over when it starts."""
-    wanted = _FEW_ROWS | {"spark.sql.shuffle.partitions": str(shards)}
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
+    before = {name: spark.conf.get(name) for name in _FEW_ROWS}
+    for name, value in _FEW_ROWS.items():
         spark.conf.set(name, value)
     try:
         yield

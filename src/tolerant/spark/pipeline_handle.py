@@ -19,6 +19,11 @@ class PipelineHandle(Protocol):
         ...
 
     @property
+    def position(self) -> int:
+        """The log has been applied up to here, and the outputs are in it."""
+        ...
+
+    @property
     def ended(self) -> bool:
         """Whether it has ended by itself, that is, failed."""
         ...

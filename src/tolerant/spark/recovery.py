@@ -26,7 +26,7 @@ WINDOW = 3600 * SECOND
 """Microseconds."""
 
 _FAILURES = 40  # of a pipeline within the window, whatever came of them
-_FINAL = ("Fenced", "Deleted", "LogError", "StateError", "JavaNotFound")
+_FINAL = ("Fenced", "Deleted", "LogError", "StateError", "Diverged", "JavaNotFound")
 _SLOW_START = "Python worker failed to connect back"  # Spark gives a new process ten seconds, however busy the machine
 _STARTS = 5  # of those in a row
 _NAMED = re.compile(r"EntryFailed: entry (\d+) of (\S+): (.*)")

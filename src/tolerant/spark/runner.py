@@ -216,7 +216,7 @@ class Runner:
         with self._heartbeat_lock:
             if self._clock == "wall":
                 self._append_clocks(running)
-            self._heartbeats.beat(wall_clock())
+            self._heartbeats.beat(wall_clock(), {own.relation.name: own.pipeline.position for own in running})
 
     def _tidy(self) -> None:
         tidy(self._log, self._statements.catalogue.copy(), wall_clock(), self._stopping)

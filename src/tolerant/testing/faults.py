@@ -26,11 +26,12 @@ class Faults:
     churn: float = 0.02  # of a source's turn: an item joins or leaves
     statement: float = 0.35  # of an administrator's turn: a query comes, goes or changes
     pipeline_crash: float = 0.06  # of a batch: before or after its outputs are written
-    lost_worker: float = 0.05  # of a batch: the shard is rebuilt from snapshot and deltas
+    lost_worker: float = 0.05  # of a batch: the shard is restored from a snapshot and the batches since
     pipeline_stall: float = 0.03  # of a batch: the next one comes late
     pipeline_clock: float = 0.01  # of a clock row: it steps back or ahead
     cold_start: float = 0.25  # of a restart: on an empty checkpoint
     second_pipeline: float = 0.02  # of a batch: a second pipeline starts while this one runs
+    lost_snapshot: float = 0.2  # of a restore: the newest snapshot is gone, the one before it serves
     late_hello: float = 0.0  # of a turn of an item whose hello is due after a start: it waits for the next turn
     poison: float = 0.0  # of an append without departures: every shard fails at it, and it is put into quarantine
 

@@ -27,6 +27,7 @@ from tolerant.queries import Answer
 from tolerant.sql import AggregateSelect, CreateQuery, CreateStream, parse
 from tolerant.sql.networks import aggregates, tightest_of
 from tolerant.streams import SECOND, SPLIT
+from tolerant.testing.shard_history import ShardHistory
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import clock_batch
 from tolerant.transport.topics import QUERIES, TopicKind, reports_topic, updates_topic
@@ -98,8 +99,7 @@ class SimulatedNetwork:
         self.aggregators: dict[str, Aggregator | None] = dict.fromkeys(self.network.aggregators)
         self.wake: dict[str, int] = {}
         self.epoch, self.position = 1, 0
-        self.snapshot: bytes | None = None
-        self.deltas: list[bytes] = []
+        self.history = ShardHistory()
         self.shard = self._born()
         self.within: dict[str, float] = {}
         for text in queries if queries is not None else self._queries():
@@ -188,7 +188,7 @@ class SimulatedNetwork:
         elif what == "pipeline":
             self.restart()
         else:
-            self.snapshot, self.deltas = self.shard.snapshot(), []
+            self.history.fold(self.shard.snapshot())
 
     def kill(self, name: str, seconds: float) -> None:
         """An aggregator dies, and comes back so much later."""
@@ -199,7 +199,7 @@ class SimulatedNetwork:
         """The pipeline dies, and starts again from what it has kept, under a new epoch."""
         self.epoch += 1
         self.shard = self._born()
-        self.shard.restore(self.snapshot, self.deltas)
+        self.history.restore(self.shard)
 
     def _born(self) -> NetworkShard:
         return NetworkShard(self.stream, 0, "checkpoint")
@@ -212,8 +212,8 @@ class SimulatedNetwork:
         while entries:
             cut = self.rng.randint(1, len(entries))
             part, entries = entries[:cut], entries[cut:]
-            outputs, delta = self.shard.apply(part)
-            self.deltas.append(delta)
+            outputs = self.shard.apply(part)
+            self.history.add(part)
             self.position = part[-1].position
             published += outputs
         self.log.append_packed([(output.topic, output.payload) for output in published])

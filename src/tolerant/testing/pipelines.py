@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from tolerant.pipeline.entry_contents import read_names
 from tolerant.pipeline.hosting import Hosted, Output
+from tolerant.pipeline.shard_host import AppliedBatch, Diverged, LogInput, ShardHost
 from tolerant.streams import Stream
 from tolerant.testing.simulated_cluster import SimulatedCluster
+from tolerant.testing.snapshots import MemorySnapshots
 from tolerant.transport import Entry, Fence, Fenced
+from tolerant.transport.batches import DoneBatch, done_entry
 from tolerant.transport.log import START
 from tolerant.transport.quarantine import Quarantined, bodies, is_marked, marked, record
 from tolerant.transport.rows import NO_TIME, clock_batch
@@ -65,11 +68,9 @@ class Checkpoint:
 
     id: str
     epoch: int = 0  # of the empty start
-    born: bytes | None = None
     position: int = START
     batch: int = 0
-    snapshot: bytes | None = None
-    deltas: list[bytes] = field(default_factory=list)
+    snapshots: MemorySnapshots = field(default_factory=MemorySnapshots)
     plan: int | None = None  # the end of a batch that was begun
     said: list[Output] | None = None  # by a batch that was begun
     observations: list[Observation] = field(default_factory=list)
@@ -91,7 +92,8 @@ class SimulatedPipeline:
         stream = cluster.stream.name
         self.epoch = cluster.log.next_epoch(f"pipeline/{stream}", checkpoint.id)
         cluster.log_event(f"pipeline {checkpoint.id} starts as epoch {self.epoch} at position {checkpoint.position}")
-        self._shard = self._restored()
+        self._snapshot_due = False
+        self._restore()
         if cluster.common_clock:
             cluster.append_rows(clock_batch(NO_TIME, self.epoch, checkpoint.id))
         self._tick()
@@ -146,7 +148,9 @@ class SimulatedPipeline:
         if not self.alive or shift != self._shift:
             return
         if cluster.occurs("lost_worker"):
-            self._shard = self._restored()
+            self._restore()
+            if not self.alive:
+                return
         self._batch()
         pause = self._pause()
         if cluster.occurs("pipeline_stall"):
@@ -166,20 +170,21 @@ class SimulatedPipeline:
         if poison:
             self._quarantine(poison[0])
             return self.alive
-        outputs, delta = self._shard.apply(entries)
-        if checkpoint.said is not None and checkpoint.said != outputs and checkpoint.snapshot is not None:
+        applied = self._host.apply(checkpoint.position, entries[-1].position)
+        outputs = applied.outputs
+        if checkpoint.said is not None and checkpoint.said != outputs:
             self._violated(f"pipeline {checkpoint.id} says something else when batch {checkpoint.batch} is run again")
         checkpoint.said = outputs
         dies = cluster.occurs("pipeline_crash")
         if dies and cluster.random.random() < 0.5:
             self.crash()
             return False
-        if not self._write(outputs):
+        if not self._write(applied):
             return False
         if dies:
             self.crash()
             return False
-        self._commit(entries[-1].position, delta, outputs)
+        self._commit(entries[-1].position, outputs)
         return True
 
     def _quarantine(self, entry: Entry) -> None:
@@ -193,7 +198,7 @@ class SimulatedPipeline:
             return
         cluster.log_event(f"pipeline {self.checkpoint.id} puts entry {entry.position} into quarantine")
         self.checkpoint.said = None
-        self._shard = self._restored()
+        self._restore()
 
     def _plan(self, whole: bool) -> Sequence[Entry]:
         """The entries of the next batch. A batch that was begun is begun again with the same ones."""
@@ -208,12 +213,14 @@ class SimulatedPipeline:
             checkpoint.plan = entries[-1].position
         return entries
 
-    def _write(self, outputs: Sequence[Output]) -> bool:
+    def _write(self, applied: AppliedBatch) -> bool:
         """The sink: exactly once for each batch; with a fence, not at all once a newer epoch has been taken."""
         cluster, checkpoint = self._cluster, self.checkpoint
         owner = f"pipeline/{cluster.stream.name}"
         fence = Fence(owner, self.epoch) if self._fenced_sink else None
-        entries = [(output.topic, output.payload) for output in outputs]
+        entries = [(output.topic, output.payload) for output in applied.outputs]
+        done = DoneBatch(checkpoint.id, applied.shard, applied.end, applied.one_by_one, applied.digest)
+        entries.append(done_entry(cluster.stream.name, [done]))
         newest = cluster.log.latest(EPOCHS, owner)
         try:
             written = cluster.log.append_once(checkpoint.id, checkpoint.batch, entries, fence)
@@ -224,33 +231,43 @@ class SimulatedPipeline:
             self._violated(f"pipeline {checkpoint.id} of epoch {self.epoch} writes after epoch {newest.version}")
         return True
 
-    def _commit(self, position: int, delta: bytes, outputs: list[Output]) -> None:
+    def _commit(self, position: int, outputs: list[Output]) -> None:
         cluster, checkpoint = self._cluster, self.checkpoint
-        if checkpoint.snapshot is None:
-            checkpoint.snapshot, checkpoint.epoch = checkpoint.born, self.epoch
-        checkpoint.deltas.append(delta)
-        if cluster.random.random() < 0.15:
-            checkpoint.snapshot, checkpoint.deltas = self._shard.snapshot(), []
+        self._snapshot_due = cluster.random.random() < 0.15
         checkpoint.position, checkpoint.batch = position, checkpoint.batch + 1
         checkpoint.plan = checkpoint.said = None
         checkpoint.observations.append(Observation(position, outputs, self._look()))
 
     def _look(self) -> dict[str, Belief]:
         beliefs: dict[str, Belief] = {}
+        shard = cast(Auditable, self._host.core(self.checkpoint.position))
         for key in self._cluster.truth.items:
             try:
-                beliefs[key] = Belief(*self._shard.believed(key), *self._shard.ends(key), self._shard.recalled(key))
+                beliefs[key] = Belief(*shard.believed(key), *shard.ends(key), shard.recalled(key))
             except KeyError:
                 continue
         return beliefs
 
-    def _restored(self) -> Auditable:
-        checkpoint = self.checkpoint
-        shard = self._factory(self._cluster.stream, 0, self.epoch, checkpoint.id)
-        if checkpoint.snapshot is None:
-            checkpoint.born = shard.snapshot()
-        shard.restore(checkpoint.snapshot, checkpoint.deltas)
-        return shard
+    def _restore(self) -> None:
+        """Start a worker, which restores the shard."""
+        cluster, checkpoint = self._cluster, self.checkpoint
+        stored = checkpoint.snapshots.by_position
+        if not stored:
+            checkpoint.epoch = self.epoch
+        elif len(stored) > 1 and cluster.occurs_too("lost_snapshot"):
+            cluster.log_event(f"pipeline {checkpoint.id} has lost its snapshot of position {stored.popitem()[0]}")
+        self._host = ShardHost(
+            0,
+            lambda shard: self._factory(cluster.stream, shard, self.epoch, checkpoint.id),
+            LogInput(cluster.log, cluster.stream.name, checkpoint.id, (cluster.updates, QUERIES), 0),
+            checkpoint.snapshots,
+            due=lambda seconds: self._snapshot_due,
+        )
+        try:
+            self._host.core(checkpoint.position)
+        except Diverged as error:
+            self._violated(f"pipeline {checkpoint.id}: {error}")
+            self._stop("has diverged")
 
     def _pause(self) -> float:
         return self._cluster.between(0.2, 1.5) * self._cluster.stream.options.latency

@@ -20,6 +20,7 @@ from tolerant.pipeline.hosting import Hosted
 from tolerant.sql import CreateQuery, CreateTable, Statement, Subscribe, Unsubscribe
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND, StreamOptions
+from tolerant.testing.shard_history import ShardHistory
 from tolerant.transport.changes import ARROW, changes_batch, clock_row
 from tolerant.transport.log import START
 from tolerant.transport.memory import MemoryLog
@@ -73,13 +74,12 @@ class Pipeline:
     def __init__(self, name: str, make: Callable[[], Hosted]) -> None:
         self.name, self._make, self.shard = name, make, make()
         self.position, self.batch = START, 0
-        self.snapshot: bytes | None = None
-        self.deltas: list[bytes] = []
+        self.history = ShardHistory()
 
     def restart(self) -> None:
         """As after a crash."""
         self.shard = self._make()
-        self.shard.restore(self.snapshot, self.deltas)
+        self.history.restore(self.shard)
 
 
 class RowsSimulation(ABC):
@@ -221,9 +221,9 @@ class RowsSimulation(ABC):
         for run in range(runs):
             if run:
                 pipeline.restart()
-            outputs, delta = pipeline.shard.apply(entries)
+            outputs = pipeline.shard.apply(entries)
             self._log.append_once(pipeline.name, pipeline.batch, [(o.topic, o.payload) for o in outputs])
         pipeline.position, pipeline.batch = entries[-1].position, pipeline.batch + 1
-        pipeline.deltas.append(delta)
+        pipeline.history.add(entries)
         if chance.random() < 0.2:
-            pipeline.snapshot, pipeline.deltas = pipeline.shard.snapshot(), []
+            pipeline.history.fold(pipeline.shard.snapshot())

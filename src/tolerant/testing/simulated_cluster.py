@@ -48,7 +48,11 @@ class SimulatedCluster:
         self.poison: set[int] = set()
         """The positions of entries at which every shard fails."""
         # Of their own, for faults that were added later: without these a seed keeps its history.
-        self._added = {"poison": random.Random(~seed), "late_hello": random.Random(f"{seed}/late_hello")}
+        self._added = {
+            "poison": random.Random(~seed),
+            "late_hello": random.Random(f"{seed}/late_hello"),
+            "lost_snapshot": random.Random(f"{seed}/lost_snapshot"),
+        }
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._tickets = 0
 
@@ -76,7 +80,7 @@ class SimulatedCluster:
         return self.random.random() < chance
 
     def occurs_too(self, fault: str) -> bool:
-        """`occurs` for the faults that are off by default."""
+        """`occurs` for the faults that were added later."""
         chance: float = getattr(self.faults, fault)
         return self._added[fault].random() < chance
 

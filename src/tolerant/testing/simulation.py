@@ -159,7 +159,7 @@ class _Simulation:
         outputs: list[Output] = []
         while entries:
             cut = cluster.random.choice([1, 3, 10, 40])
-            outputs += shard.apply(entries[:cut])[0]
+            outputs += shard.apply(entries[:cut])
             entries = entries[cut:]
         published = [output for observation in checkpoint.observations for output in observation.outputs]
         once, again = _function_of_the_log(published), _function_of_the_log(outputs)

@@ -58,6 +58,7 @@ class TopicKind(StrEnum):
     ROWS = "rows"
     REFRESHES = "refreshes"
     QUARANTINE = "quarantine"
+    BATCHES = "batches"
     # of a query
     ANSWERS = "answers"
     CURRENT = "current"
@@ -219,6 +220,11 @@ def refreshes_topic(pipeline: str) -> str:
 def quarantine_topic(pipeline: str) -> str:
     """The compacted topic of the entries that a pipeline skips."""
     return f"{TopicKind.QUARANTINE}.{pipeline}"
+
+
+def batches_topic(pipeline: str) -> str:
+    """The topic of what a pipeline's batches were."""
+    return f"{TopicKind.BATCHES}.{pipeline}"
 
 
 # -- of a query ----------------------------------------------------------------------------------------------------

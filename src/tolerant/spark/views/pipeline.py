@@ -135,6 +135,11 @@ class ViewPipeline:
         return self._thread is not None and not self._thread.is_alive()
 
     @property
+    def position(self) -> int:
+        """The log has been applied up to here, and the outputs are in it."""
+        return self._stands
+
+    @property
     def is_ready(self) -> bool:
         """Whether the first round is done and views can be refreshed in the time that they promise."""
         return self.done > 0 and self.ready.is_set()
@@ -181,9 +186,9 @@ class ViewPipeline:
         tables = self._snapshot.read()
         if tables is not None:
             self._position = tables[0]
-            state.shard.restore(tables[1], [])
+            state.shard.restore(tables[1])
         for entries in self._entries(checkpoint.position):
-            state.shard.take(entries)
+            state.shard.apply(entries)
             state.file(self._clock.wall())
             self._admission.obey(set(checkpoint.making))
         state.shard.requests = []
@@ -222,7 +227,7 @@ class ViewPipeline:
         return busy
 
     def _take(self, entries: list[Entry]) -> list[Output]:
-        outputs = self._state.shard.take(entries)
+        outputs = self._state.shard.apply(entries)
         self._state.file(self._clock.wall())
         return outputs + self._admission.obey()
 

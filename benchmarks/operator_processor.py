@@ -99,7 +99,7 @@ class HostProcessor(StatefulProcessor):  # type: ignore[misc]
         def waiting(number: int) -> tuple[WaitingRow, ...] | None:
             return rows_at_fault(entries[number], lambda: self._rebuilt(shard, stamp, entries[:number]))
 
-        return self._careful.each(entries, lambda entry: core.apply([entry])[0], waiting)
+        return self._careful.each(entries, lambda entry: core.apply([entry]), waiting)
 
     def _rebuilt(self, shard: int, stamp: _Stamp, entries: list[Entry]) -> Hosted:
         """The shard as the store has it, with entries applied."""
