@@ -50,7 +50,7 @@ def entries_batch(entries: list[Entry]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)
 
 
-class EntrySource(DataSource):  # type: ignore[misc]
+class EntrySource(DataSource):
     """The data source `entries`; see the module."""
 
     @classmethod
@@ -73,7 +73,7 @@ class EntrySource(DataSource):  # type: ignore[misc]
         )
 
 
-class Range(InputPartition):  # type: ignore[misc]
+class Range(InputPartition):
     """What one task reads: the entries after `start` up to `end`."""
 
     def __init__(self, start: int, end: int) -> None:
@@ -81,7 +81,7 @@ class Range(InputPartition):  # type: ignore[misc]
         self.end = end
 
 
-class EntryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class EntryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches as ranges of positions, and reads them."""
 
     def __init__(self, uri: str, topics: tuple[str, ...], entries: int, size: int) -> None:

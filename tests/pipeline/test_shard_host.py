@@ -1,7 +1,7 @@
 """The host of a shard: whatever happens to its memory and its snapshots, it publishes what it would have published."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tolerant.pipeline import shard_host
+from tolerant.pipeline.entry_by_entry import Careful
 from tolerant.pipeline.hosting import Hosted, Output
 from tolerant.pipeline.shard_host import AppliedBatch, Diverged, LogInput, ShardHost, StateError
 from tolerant.pipeline.snapshot_files import Snapshot, SnapshotFiles
 from tolerant.testing.snapshots import MemorySnapshots
-from tolerant.transport import Deleted, MemoryLog, rows
+from tolerant.transport import Deleted, Entry, MemoryLog, rows
 from tolerant.transport.batches import DoneBatch, done_entry
 
 TOPIC = "updates.s"
@@ -37,7 +38,8 @@ class Pipeline:
             self.made.append(self.factory(shard))
             return self.made[-1]
 
-        self.host = ShardHost(0, make, LogInput(self.log, "s", "c", [TOPIC], 0), self.snapshots)
+        self.source = LogInput(self.log, "s", "c", [TOPIC], 0)
+        self.host = ShardHost(0, make, self.source, self.snapshots)
 
     def apply(self, end: int) -> AppliedBatch:
         return self.host.apply(self.position, end)
@@ -185,6 +187,39 @@ def test_a_snapshot_one_entry_too_new_is_found_out() -> None:
     pipeline.lose_worker()
     with pytest.raises(Diverged):
         pipeline.step(3)
+
+
+def test_a_batch_that_was_written_is_applied_as_it_was(tmp_path: Path) -> None:
+    """It was applied carefully, and the process died before Spark knew: the next one is not careful."""
+
+    class Joining(Chain):
+        """Publishes one output per batch."""
+
+        def apply(self, batch: Sequence[Entry]) -> list[Output]:
+            return [Output("answers.chain", b"".join(output.payload for output in super().apply(batch)))]
+
+    pipeline = Pipeline(log_of(6), Joining)
+    pipeline.step(2)
+    careful = Careful(str(tmp_path / "applying"), pipeline.log.end())
+    pipeline.host = ShardHost(0, Joining, pipeline.source, pipeline.snapshots, careful=careful)
+    applied = pipeline.apply(pipeline.log.read(TOPIC)[3].position)
+    assert applied.one_by_one
+    assert len(applied.outputs) == 2
+    pipeline.write(applied)
+    pipeline.lose_worker()
+    assert pipeline.host.apply(2, applied.end) == applied
+    pipeline.step(2)
+    pipeline.lose_worker()
+    pipeline.host.core(pipeline.position)
+
+
+def test_a_checkpoint_older_than_the_log_is_found_out() -> None:
+    pipeline = Pipeline(log_of(6))
+    pipeline.step(2)
+    pipeline.step(2)
+    pipeline.lose_worker()
+    with pytest.raises(StateError, match="its files are older than the log"):
+        pipeline.host.apply(2, pipeline.log.read(TOPIC)[4].position)
 
 
 def test_no_snapshot_is_no_fresh_start() -> None:

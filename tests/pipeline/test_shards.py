@@ -189,7 +189,7 @@ def test_a_snapshot_of_another_kind_or_layout_is_refused(kind, monkeypatch):
     schema = type(shard).SCHEMA
     monkeypatch.setattr(type(shard), "SCHEMA", type(schema)(schema.shard, schema.number + 1))
     with pytest.raises(ValueError, match=f"schema {schema.number}, .*have the log read again"):
-        shard.load(snapshot)
+        shard.restore(snapshot)
 
 
 @pytest.mark.parametrize("kind", KINDS)

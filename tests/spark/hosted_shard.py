@@ -28,14 +28,14 @@ class Stopped(Exception):
 class GivenInput:
     """The entries that came so far, and the batches of a shard that were done."""
 
-    def __init__(self, log: PipelineLog, pipeline: str) -> None:
-        self._log, self._pipeline = log, pipeline
+    def __init__(self, log: PipelineLog, pipeline: str, shard: int) -> None:
+        self._log, self._pipeline, self._shard = log, pipeline, shard
         self.all: list[Entry] = []
         self.written: list[DoneBatch] = []
 
     def entries(self, start: int, end: int) -> list[Entry]:
         wanted = [entry for entry in self.all if start < entry.position <= end]
-        return marked(wanted, bodies(self._log, self._pipeline))
+        return marked(wanted, bodies(self._log, self._pipeline, self._shard))
 
     def done(self, after: int, until: int) -> list[DoneBatch]:
         return [batch for batch in self.written if after < batch.end <= until]
@@ -57,7 +57,7 @@ class HostedShard:
     ) -> None:
         self._log, self._pipeline, self._split, self._factory = log, pipeline, split, factory
         self._shards = range(split.shards if split else 1)
-        self._inputs = [GivenInput(log, pipeline) for _ in self._shards]
+        self._inputs = [GivenInput(log, pipeline, shard) for shard in self._shards]
         self._snapshots = [MemorySnapshots() for _ in self._shards]
         self._file = str(folder / "applying")
         self._recovery = Recovery()

@@ -64,7 +64,7 @@ class FakePipeline:
 
     @property
     def queries(self) -> tuple[pipeline.ShardQuery, ...]:
-        return (pipeline.ShardQuery(self.query, self.sink),)  # type: ignore[arg-type]
+        return (pipeline.ShardQuery(self.query, self.sink),)
 
     def stop(self) -> None:
         self.stopped = True

@@ -182,7 +182,7 @@ def test_quarantine_that_cannot_be_read_skips_nothing():
     log = MemoryLog()
     skipped = Quarantined("updates.traffic", 7, "why", 1, (NamedRow("update", "a", "edge", 3),), None, b"x")
     record(log, "traffic", skipped, Fence("pipeline/traffic", log.next_epoch("pipeline/traffic")))
-    good = log.latest("quarantine.traffic", "7").body
+    good = log.latest("quarantine.traffic", "0/7").body
     wrong = (
         *JUNK,
         good,  # of another position
@@ -192,8 +192,11 @@ def test_quarantine_that_cannot_be_read_skips_nothing():
         good.replace(b'"update",', b""),
         good.replace(b'"78"', b'"7"'),
     )
-    keys = [(str(100 + place), 1, body) for place, body in enumerate(wrong)]
-    log.append("quarantine.traffic", compacted([*keys, ("x", 1, good), ("9" * 5000, 1, good), ("-7", 1, good)]))
+    keys = [(f"0/{100 + place}", 1, body) for place, body in enumerate(wrong)]
+    log.append(
+        "quarantine.traffic",
+        compacted([*keys, ("x", 1, good), ("9" * 5000, 1, good), ("7", 1, good), ("1/7", 1, good), ("0/-7", 1, good)]),
+    )
     with pytest.warns(BadRecord):
         assert list(bodies(log, "traffic")) == [7]
     with pytest.warns(BadRecord):

@@ -30,13 +30,14 @@ class EntryFailed(Exception):
 
 @dataclass(frozen=True)
 class Suspect:
-    """The entry that a batch failed at. `reason`: what was raised; empty if the worker died."""
+    """The entry that a batch of a shard failed at. `reason`: what was raised; empty if the worker died."""
 
     topic: str
     position: int
     reason: str = ""
     waiting: tuple[WaitingRow, ...] | None = None
     """The rows that waited for it and without which it can be applied; None: not known."""
+    shard: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ class Careful:
         entries: Sequence[Entry],
         work: Callable[[Entry], Sequence[T]],
         waiting: Callable[[int], tuple[WaitingRow, ...] | None] = lambda number: None,
+        shard: int = 0,
     ) -> list[T]:
-        """What `work` makes of the entries, one after the other.
+        """What `work` makes of the entries of a shard, one after the other.
 
         `waiting`: for the number of an entry that failed, the rows that waited for it and are at fault.
 
@@ -69,14 +71,14 @@ class Careful:
         results: list[T] = []
         with self._alone() as file:
             for number, entry in enumerate(entries):
-                suspect = Suspect(entry.topic, entry.position)
+                suspect = Suspect(entry.topic, entry.position, shard=shard)
                 _write(file, suspect)
                 try:
                     results += work(entry)
                 except Exception as error:
                     reason = f"{type(error).__name__}: {error}"[:_LONGEST]
-                    _write(file, Suspect(entry.topic, entry.position, reason, waiting(number)))
-                    raise EntryFailed(f"entry {entry.position} of {entry.topic}: {reason}") from error
+                    _write(file, Suspect(entry.topic, entry.position, reason, waiting(number), shard))
+                    raise EntryFailed(f"entry {entry.position} of {entry.topic}, shard {shard}: {reason}") from error
             os.ftruncate(file, 0)
         return results
 

@@ -81,7 +81,7 @@ class LogInput:
 
     def entries(self, start: int, end: int) -> list[Entry]:
         """See `ShardInput.entries`."""
-        return marked(self._read(start, end), bodies(self.log, self.pipeline))
+        return marked(self._read(start, end), bodies(self.log, self.pipeline, self.shard))
 
     def _read(self, position: int, end: int) -> Iterator[Entry]:
         while position < end:
@@ -143,20 +143,40 @@ class ShardHost:
             EntryFailed: an entry could not be applied, and this was the try that finds it.
         """
         current, self._current = self._current, None
+        written = None
         if current is None or current.position != start:
             current = self._restored(start)
             self._on_restored()
+            written = self._written(start, end)
         if self._due(current.unsaved):
             self._snapshots.save(Snapshot(start, current.digest, current.core.snapshot()))
             current.unsaved = 0.0
         begun = time.perf_counter()
-        entries = self._source.entries(start, end)
+        if written is not None:
+            one_by_one, outputs = written.one_by_one, self._apply_again(current, written)
+        else:
+            one_by_one, outputs = self._apply_first(current, end)
+        current.unsaved += time.perf_counter() - begun
+        self._current = current
+        return AppliedBatch(self._shard, end, outputs, current.digest, one_by_one, self._snapshots.prune(start))
+
+    def _apply_first(self, current: _Core, end: int) -> tuple[bool, list[Output]]:
+        """Apply a batch that was not written; whether one entry at a time, and the outputs."""
+        entries = self._source.entries(current.position, end)
         careful = self._careful is not None and self._careful.covers(entries)
         outputs = self._apply_carefully(current, entries) if careful else self._apply(current.core, entries)
         current.position, current.digest = end, digest_of(current.digest, outputs)
-        current.unsaved += time.perf_counter() - begun
-        self._current = current
-        return AppliedBatch(self._shard, end, outputs, current.digest, careful, self._snapshots.prune(start))
+        return careful, outputs
+
+    def _written(self, start: int, end: int) -> DoneBatch | None:
+        """The record of this batch, if its outputs are in the log and Spark does not know."""
+        done = self._source.done(start, end)
+        if done and done[0].end != end:
+            raise StateError(
+                f"shard {self._shard}: the log has the outputs of a batch up to position {done[0].end}, and Spark's "
+                f"checkpoint does not know that batch: its files are older than the log. {_READ_AGAIN}"
+            )
+        return done[0] if done else None
 
     def core(self, position: int) -> Hosted:
         """The shard as it is at `position`, the end of a written batch."""
@@ -172,7 +192,7 @@ class ShardHost:
         def waiting(number: int) -> tuple[WaitingRow, ...] | None:
             return rows_at_fault(entries[number], lambda: self._rebuilt(start, entries[:number]))
 
-        return self._careful.each(entries, lambda entry: self._apply(current.core, [entry]), waiting)
+        return self._careful.each(entries, lambda entry: self._apply(current.core, [entry]), waiting, self._shard)
 
     def _apply(self, core: Hosted, entries: list[Entry]) -> list[Output]:
         return core.apply(entries if self._split is None else self._split.part(self._shard, entries))
@@ -225,7 +245,8 @@ class ShardHost:
             ) from error
         return _Core(core, snapshot.position, snapshot.digest, 0.0)
 
-    def _apply_again(self, current: _Core, done: DoneBatch) -> None:
+    def _apply_again(self, current: _Core, done: DoneBatch) -> list[Output]:
+        """Apply a batch whose outputs are in the log as it was applied then."""
         entries = self._source.entries(current.position, done.end)
         if done.one_by_one:
             outputs = [output for entry in entries for output in self._apply(current.core, [entry])]
@@ -237,6 +258,7 @@ class ShardHost:
                 f"shard {self._shard} has published something else up to position {done.end} than the first time: "
                 f"another processor, library or release of Tolerant. {_READ_AGAIN}"
             )
+        return outputs
 
 
 _READ_AGAIN = "Run with an empty --checkpoint folder: the log is read again"

@@ -29,7 +29,7 @@ _FAILURES = 40  # of a pipeline within the window, whatever came of them
 _FINAL = ("Fenced", "Deleted", "LogError", "StateError", "Diverged", "JavaNotFound")
 _SLOW_START = "Python worker failed to connect back"  # Spark gives a new process ten seconds, however busy the machine
 _STARTS = 5  # of those in a row
-_NAMED = re.compile(r"EntryFailed: entry (\d+) of (\S+): (.*)")
+_NAMED = re.compile(r"EntryFailed: entry (\d+) of (\S+), shard (\d+): (.*)")
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ def suspected(error: object, noted: Suspect | None) -> Suspect | None:
     if noted is not None and (noted.reason or "Traceback (most recent call last)" not in str(error)):
         return noted
     named = _NAMED.search(str(error))
-    return Suspect(named[2], int(named[1]), named[3]) if named else None
+    return Suspect(named[2], int(named[1]), named[4], shard=int(named[3])) if named else None
 
 
 @dataclass
 class Recovery:
     """The failures of one pipeline."""
 
-    _tries: Counter[int] = field(default_factory=Counter)  # by position, since a batch last succeeded
+    _tries: Counter[tuple[int, int]] = field(default_factory=Counter)  # by shard and position, since a batch succeeded
     _careful: bool = False
     _slow_starts: int = 0
     _failed: list[int] = field(default_factory=list)  # when, by the wall clock
@@ -87,15 +87,15 @@ class Recovery:
             self._careful = True
             return Decision("retry", cause)
         self._careful = True
-        self._tries[suspect.position] += 1
+        self._tries[suspect.shard, suspect.position] += 1
         return self._judge(suspect, skipped, now)
 
     def _judge(self, suspect: Suspect, skipped: Sequence[Quarantined], now: int) -> Decision:
         cause = suspect.reason or "the Python worker died"
         what = f"{cause} at entry {suspect.position} of {suspect.topic}"
-        if any(entry.position == suspect.position for entry in skipped):
+        if any((entry.shard, entry.position) == (suspect.shard, suspect.position) for entry in skipped):
             return Decision("stop", f"{what}, which is in quarantine already")
-        if self._tries[suspect.position] < 2:
+        if self._tries[suspect.shard, suspect.position] < 2:
             return Decision("retry", what, suspect)
         recent = sum(entry.at > now - WINDOW for entry in skipped)
         if recent >= MOST:
@@ -119,8 +119,7 @@ def put_into_quarantine(
     if not entries or entries[0].position != suspect.position:
         return None
     payload = entries[0].payload
-    skipped = Quarantined(
-        suspect.topic, suspect.position, decision.reason, now, named_rows(payload), suspect.waiting, payload
-    )
+    rows, position, shard = named_rows(payload), suspect.position, suspect.shard
+    skipped = Quarantined(suspect.topic, position, decision.reason, now, rows, suspect.waiting, payload, shard)
     record(log, pipeline, skipped, fence)
     return skipped

@@ -1,8 +1,9 @@
-"""Entries that a pipeline must skip: the compacted topic `quarantine.<pipeline>`, key = the entry's position.
+"""Entries that a shard must skip: the compacted topic `quarantine.<pipeline>`, key = shard and position of the entry.
 
-The record stands in the log before any batch that skips the entry is committed, and a batch that applied the entry
-never was: so every replay of that pipeline, also on an empty checkpoint, skips the same entries. Readers pass an entry
-on under a marked topic, with the record in the place of its payload; nobody decodes the payload again.
+The record stands in the log before any batch of the shard that skips the entry is committed, and a batch of it that
+applied the entry never was: so every replay of that shard, also on an empty checkpoint, skips the same entries.
+Readers pass an entry on under a marked topic, with the record in the place of its payload; nobody decodes the payload
+again.
 """
 
 from __future__ import annotations
@@ -51,6 +52,12 @@ class Quarantined:
     waiting: tuple[WaitingRow, ...] | None = None
     """If it moves time: the rows dropped with it, because applying them is what failed; None: all that wait."""
     excerpt: bytes = b""
+    shard: int = 0
+
+    @property
+    def key(self) -> str:
+        """Of the record."""
+        return f"{self.shard}/{self.position}"
 
     @property
     def moves_time(self) -> bool:
@@ -63,29 +70,34 @@ class Quarantined:
 
 
 def record(log: PipelineLog, pipeline: str, skipped: Quarantined, fence: Fence) -> None:
-    """Write down that a pipeline skips an entry, once.
+    """Write down that a shard skips an entry, once.
 
     Raises:
         Fenced: another process has taken the pipeline over; nothing was written.
     """
-    row = compacted([(str(skipped.position), 1, _body(replace(skipped, excerpt=skipped.excerpt[:_EXCERPT])))])
-    once = f"quarantine/{pipeline}/{skipped.position}"
+    row = compacted([(skipped.key, 1, _body(replace(skipped, excerpt=skipped.excerpt[:_EXCERPT])))])
+    once = f"quarantine/{pipeline}/{skipped.key}"
     log.append_once(once, 1, [(quarantine_topic(pipeline), pack(row))], fence)
 
 
-def bodies(log: Log, pipeline: str) -> dict[int, bytes]:
-    """The records of a pipeline by position, as bytes; one that cannot be read is left out, with a warning."""
-    records: dict[int, bytes] = {}
-    for key, _, body in records_of(log, quarantine_topic(pipeline)):
-        with skipping("a record of an entry in quarantine", key):
-            if body is not None and str(_read(body).position) == key:
-                records[int(key)] = body
-    return records
+def bodies(log: Log, pipeline: str, shard: int = 0) -> dict[int, bytes]:
+    """The records of a shard by position, as bytes; one that cannot be read is left out, with a warning."""
+    return {skipped.position: body for skipped, body in _records(log, pipeline) if skipped.shard == shard}
 
 
 def quarantined(log: Log, pipeline: str) -> list[Quarantined]:
-    """The entries that a pipeline skips, in the order of their positions."""
-    return [_read(body) for _, body in sorted(bodies(log, pipeline).items())]
+    """The entries that the shards of a pipeline skip, in the order of their positions."""
+    records = [skipped for skipped, _ in _records(log, pipeline)]
+    return sorted(records, key=lambda skipped: (skipped.position, skipped.shard))
+
+
+def _records(log: Log, pipeline: str) -> list[tuple[Quarantined, bytes]]:
+    records = []
+    for key, _, body in records_of(log, quarantine_topic(pipeline)):
+        with skipping("a record of an entry in quarantine", key):
+            if body is not None and (skipped := _read(body)).key == key:
+                records.append((skipped, body))
+    return records
 
 
 def marked(entries: Iterable[Entry], records: Mapping[int, bytes]) -> list[Entry]:
@@ -130,6 +142,7 @@ def _read(body: bytes) -> Quarantined:
         None if rows is None else tuple(map(_named_row, rows)),
         None if waiting is None else tuple(map(_waiting_row, waiting)),
         bytes.fromhex(fields["excerpt"]),
+        _integer(fields["shard"]),
     )
 
 
