@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,6 +79,26 @@ def test_the_tour_is_registered_again_after_its_alter(tour, capsys):
     _register(log, file, apply=True)
     assert load_catalogue(log).queries["inbound"].select.within == 5.0
     log.close()
+
+
+def test_apply_brings_the_log_to_the_file(place, monkeypatch):
+    file, uri = place
+    served = []
+    monkeypatch.setattr("tolerant.cli.run._serve", lambda log, *_: served.append(log.uri))
+    assert call("run", file, "--log", uri).exit_code == 0
+    with closing(open_log(uri)) as log:
+        say(log, "ALTER QUERY inbound WITHIN 3")
+        told = call("run", file, "--log", uri)
+        assert (told.exit_code, load_catalogue(log).queries["inbound"].select.within) == (0, 3.0)
+        assert "--apply alters it to WITHIN 5" in told.output
+        assert call("run", file, "--log", uri, "--apply").exit_code == 0
+        assert load_catalogue(log).queries["inbound"].select.within == 5.0
+        file.write_text(STREAM + QUERY.replace("SUM", "MAX"))
+        assert call("run", file, "--log", uri).exit_code == 2
+        assert load_catalogue(log).queries["inbound"].select.fn == "sum"
+        assert call("run", file, "--log", uri, "--apply").exit_code == 0
+        assert load_catalogue(log).queries["inbound"].select.fn == "max"
+    assert served == [uri] * 4
 
 
 def test_nothing_to_run_is_a_wrong_call(tmp_path):
