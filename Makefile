@@ -43,10 +43,11 @@ site: venv ## the documentation as a site in out/site, strictly: no link leads n
 bench: venv ## every benchmark, in its quick form; figures in out/
 	@$(BIN)/python benchmarks/all.py --quick
 
-soak: venv ## the long tests: 20,000 seeds, 100,000 forged payloads of every kind, 20 kills, ten times the examples
+soak: venv ## the long tests: 20,000 seeds, 100,000 forged payloads of every kind, 20 kills, outages of polled servers, ten times the examples
 	@$(PYTEST) --timeout 14400 -m soak tests
 	@TOLERANT_PROFILE=thorough $(PYTEST) --timeout 14400 -m "not spark and not soak" tests
 	@$(BIN)/python benchmarks/state_growth.py
+	@$(BIN)/python benchmarks/polling_outages.py
 	@$(MAKE) soak-older-spark
 
 soak-older-spark: venv ## a stream, a table and a view through kills, on the oldest Spark that is supported

@@ -92,6 +92,10 @@ class Figure:
     bar: str = ""
     holds: bool | None = None
 
+    def __post_init__(self) -> None:
+        if self.holds is not None:
+            object.__setattr__(self, "holds", bool(self.holds))  # NumPy's False `is not False`
+
 
 def machine() -> dict[str, str]:
     """What the figures were measured on."""

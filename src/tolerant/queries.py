@@ -15,7 +15,8 @@ UNIT_WEIGHT_FUNCTIONS = ("min", "max", "count")
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A bounded aggregate over named items: |answer − truth| ≤ `within`, a fraction `fidelity` of the time.
+    """A bounded aggregate over named items: |answer − truth| ≤ `within`, a fraction `fidelity` of the time, of sources
+    heard of within their lease (`Answer`).
 
     `fn` is one of "sum", "avg", "min", "max", "count". `weights` maps item to weight; `avg` divides by the number of
     items, not by the sum of the weights; `min`, `max` and `count` take unit weights only.
@@ -64,8 +65,8 @@ class Aggregate:
 class Answer:
     """The answer of a query at event time `at` (microseconds).
 
-    A *settled* answer (neither stale nor settling) guarantees low ≤ truth(at) ≤ high and high − low ≤ 2·within, for
-    sources that were alive within their lease: items of a dead source count with their last value until the lease has
+    A *settled* answer (neither stale nor settling) guarantees low ≤ truth(at) ≤ high and high − low ≤ 2·within, of
+    sources heard of within their lease: items of a dead source count with their last value until the lease has
     expired, and make the answer stale then. An unknown end is None; without items, all three are None (SQL's NULL).
 
     Over a polled stream, the guarantee holds a fraction `fidelity` of the time: as requested, or less while some item
@@ -92,5 +93,7 @@ class Answer:
 
     @property
     def settled(self) -> bool:
-        """Whether the guarantee holds for this answer."""
+        """Whether the guarantee holds for this answer, of sources heard of within their lease: what a source that has
+        died would have sent is missing until then.
+        """
         return not (self.stale or self.settling)

@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from side_by_side import Comparison, Figure, Timing, compare, report
@@ -21,6 +22,13 @@ def test_ratio_is_of_the_best_rounds():
 def test_no_rounds_are_refused():
     with pytest.raises(ValueError, match="rounds"):
         compare("t", {"a": lambda: None}, rounds=0)
+
+
+def test_a_bar_that_is_missed_by_numpy_is_missed(tmp_path):
+    missed = Figure("delay", np.float64(4.0), "s", "≤ 3 s", np.float64(4.0) <= 3.0)
+    assert not report("try", {}, [missed], out=tmp_path)
+    (kept,) = json.loads((tmp_path / "bench-try.json").read_text())["figures"]
+    assert (kept["value"], kept["holds"]) == (4.0, False)
 
 
 def test_report_prints_and_keeps_the_figures(tmp_path, capsys):

@@ -1,23 +1,27 @@
 """A dead pipeline must not look alive to a client."""
 
 import itertools
+import json
 
 import pytest
 from test_answer_listener import answer, publish
 
-from tolerant.client import Client, StatementClient, liveness
+from tolerant.client import Client, StatementClient, liveness, load_catalogue
 from tolerant.kernels.versions import version
-from tolerant.sql import StatementError
+from tolerant.sql import PipelineId, StatementError
 from tolerant.transport import MemoryLog
 from tolerant.transport.heartbeats import LEASE, Heartbeat, heartbeat_batch
 from tolerant.transport.log import START
 from tolerant.transport.rows import compacted
-from tolerant.transport.topics import HEARTBEATS
+from tolerant.transport.topics import HEARTBEATS, current_topic
 
 NOW = 1_700_000_000_000_000
 STATEMENTS = """
 CREATE STREAM s (host STRING, rate DOUBLE) KEY (host);
 CREATE QUERY q AS SELECT SUM(rate) FROM s WITHIN 5;
+CREATE TABLE stock (id BIGINT, x DOUBLE) KEY (id);
+CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high;
+CREATE QUERY v AS SELECT COUNT(*) AS n FROM stock REFRESH WITHIN '5 s';
 """
 
 
@@ -28,9 +32,10 @@ class SimulatedCluster:
         self.log, self.now, self.beats = MemoryLog(), NOW, 0
         StatementClient(self.log).register(STATEMENTS)
 
-    def beat(self, **changes):
+    def beat(self, query="q", **changes):
         self.beats += 1
-        beat = Heartbeat("s", self.now, **{"processed": self.now, **changes})
+        pipeline = str(PipelineId.of(load_catalogue(self.log).queries[query].select))
+        beat = Heartbeat(pipeline, self.now, **{"processed": self.now, **changes})
         self.log.append(HEARTBEATS, heartbeat_batch([(beat, version(1, self.beats))]))
 
 
@@ -84,6 +89,50 @@ def test_a_pipeline_that_catches_up_publishes_nothing_current(world):
     assert next(changes).answer.no_pipeline_since == NOW - LEASE - 1
 
 
+def test_a_subscription_tells_a_dead_pipeline_from_rows_that_do_not_change(world):
+    world.beat("area")
+    client = Client(world.log)
+    area, other = client.subscriptions("area", low=[0.0, 5.0], high=[1.0, 6.0])
+    assert area.settled
+    assert other.settled
+    assert area.outage is None
+    world.now += LEASE + 1
+    assert not area.settled
+    assert not other.settled
+    assert area.outage == client.outage("area")
+    assert area.outage.since == NOW
+    assert list(area.changes(stop=lambda: True)) == []
+    world.beat("area")
+    assert area.settled
+    StatementClient(world.log).register("DROP QUERY area")
+    assert not area.settled
+    assert area.outage.dropped
+
+
+def test_one_look_at_the_heartbeat_serves_all_subscriptions(world, monkeypatch):
+    monkeypatch.setattr(liveness, "CHECK", 60.0)
+    world.beat("area")
+    looks = []
+    monkeypatch.setattr(liveness, "query_outage", lambda *_: looks.append(1))
+    ends = {"low": [float(k) for k in range(50)], "high": [k + 0.5 for k in range(50)]}
+    assert all(subscription.settled for subscription in Client(world.log).subscriptions("area", **ends))
+    assert len(looks) == 1
+
+
+def test_the_view_of_a_dead_pipeline_is_not_settled(world):
+    header = json.dumps({"columns": [["n", "BIGINT"]], "at": 7, "step": 1}).encode()
+    world.log.append(current_topic("v"), compacted([("", version(1, 1), header), ("[]", version(1, 2), b"[[3]]")]))
+    world.beat("v")
+    client = Client(world.log)
+    live = client.view("v")
+    assert (live.rows, live.settled, live.no_pipeline_since) == (({"n": 3},), True, None)
+    world.now += LEASE + 1
+    dead = client.view("v")
+    assert (dead.rows, dead.at, dead.settled, dead.no_pipeline_since) == (live.rows, 7, False, NOW)
+    world.beat("v")
+    assert client.view("v") == live
+
+
 def test_history_is_what_was_published_and_the_outage_comes_last(world):
     publish(world.log, answer(1, 5.0))
     publish(world.log, answer(2, 6.0))
@@ -117,7 +166,7 @@ def test_a_query_that_is_dropped_is_not_current_any_more(world):
     assert not dropped.settled
     assert liveness.outage_text(client.outage("q")) == "the query has been dropped"
     for ask in (client.current, lambda query: next(client.answers(query))):
-        with pytest.raises(StatementError, match="there is no query q; there are: none"):
+        with pytest.raises(StatementError, match="there is no query q; there are: area, v"):
             ask("q")
     assert client.history("q") == [answer(1, 5.0)]
     assert next(client.answers("q", START)).answer == answer(1, 5.0)

@@ -64,6 +64,16 @@ def test_what_is_not_a_select_over_a_table_is_refused():
         client.select("SELECT * FROM stok")
 
 
+def test_a_subscription_to_what_there_is_not_names_what_there_is():
+    client = Client(TablePipeline().log)
+    listed = "There are: area, counted, kinds, least, total, wide"
+    for ask in (client.subscribe, client.subscriptions, client.unsubscribe):
+        with pytest.raises(
+            StatementError, match=f"there is no query over a table named aera; did you mean area. {listed}$"
+        ):
+            ask("aera")
+
+
 def test_a_slow_pipeline_is_told_from_none():
     pipeline = TablePipeline()
     client = Client(pipeline.log)

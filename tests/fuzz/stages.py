@@ -487,7 +487,7 @@ class Kept(Stage):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.shop = AppendOnlyShop(keep(100_000), tables=(ORDERS, LINES))
+        self.shop = self.make_shop()
         self.log = self.shop.log
         self.shop.tick()
         self.orders: list[tuple[int, int]] = []
@@ -496,6 +496,9 @@ class Kept(Stage):
             "changes": ("changes.orders", _changes(seed, ORDERS, self.now)),
             "other changes": ("changes.lines", _changes(seed + 1, LINES, self.now)),
         }
+
+    def make_shop(self) -> Any:
+        return AppendOnlyShop(keep(100_000), tables=(ORDERS, LINES))
 
     @property
     def now(self) -> int:
@@ -522,6 +525,26 @@ class Kept(Stage):
             said = [pair for pair in self.shop.pairs() if set(pair) <= ids]
             assert len(said) == len(true)
             assert set(said) == true
+
+
+class KeptSpread(Kept):
+    """The same with the rows that are kept spread over three shards: `KEEP n ROWS … WITH (shards = 3)`."""
+
+    def make_shop(self) -> Any:
+        from test_spread_shards import SpreadShop, spread
+
+        return SpreadShop(spread(100_000, 3))
+
+    @property
+    def is_sound(self) -> bool:
+        return max(shard.watermark or 0 for shard in self.shop.shard.shards) <= self.shop.now
+
+    def finish(self) -> None:
+        super().finish()
+        again = self.shop.born()
+        snapshots = self.shop.shard.snapshot()
+        again.restore(snapshots, [])
+        assert again.snapshot() == snapshots
 
 
 class LookedUp(Stage):
@@ -691,6 +714,7 @@ STAGES: dict[str, type[Stage]] = {
     "joined": Joined,
     "spread": Spread,
     "kept": Kept,
+    "kept_spread": KeptSpread,
     "looked_up": LookedUp,
     "polled": Polled,
     "networked": Networked,

@@ -257,3 +257,22 @@ def test_a_value_older_than_it_may_be_is_stale_whatever_the_model_says():
     for options in ({"stale_after": 0}, {"patience": -1}):
         with pytest.raises(ValueError, match=next(iter(options))):
             Poller(queries, **options)
+
+
+def spikes(seed):
+    """Items that hardly move, and leap for a tick in fifty."""
+    rng = np.random.default_rng(seed)
+    values = 100 + np.cumsum(rng.normal(0, 0.05, (600, 10)), axis=0)
+    values += (rng.random(values.shape) < 0.02) * rng.choice([-4.0, 4.0], values.shape)
+    return Trace([f"i{k:02}" for k in range(10)], values)
+
+
+def test_rare_spikes_are_missed_at_first_and_then_limit_what_is_claimed():
+    """The figures of `docs/polling.md`: few pulls cannot show what is rare, the first full window can."""
+    plays = [Play(trace, sums(trace)).run(range(600)) for trace in map(spikes, range(6))]
+    early, late = (np.mean([play.settled(ticks)[0] for play in plays]) for ticks in (range(200), range(200, 600)))
+    assert (early, late) == pytest.approx((0.91, 0.93), abs=0.01)
+    known = [answer for play in plays for answers in play.answers[210:] for answer in answers]
+    less = [answer for answer in known if answer.fidelity < answer.asked]
+    assert len(less) > 1000
+    assert all(answer.claimed <= answer.fidelity for answer in less)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,14 +46,34 @@ class NotAnswered(Exception):
 class Subscription:
     """A template with its parameters bound; iterate for its changes, the current rows or the current answer first.
 
-    A change is a `RowChange` where the query is for rows, an `AnswerChange` where it is for an aggregate.
+    A change is a `RowChange` where the query is for rows, an `AnswerChange` where it is for an aggregate. A pipeline
+    that is out of service sends none: `settled` tells that from rows which do not change.
     """
 
     def __init__(
-        self, number: int, feed: Feed, factory: ListenerFactory, listener: Listener, current: list[Any]
+        self,
+        number: int,
+        feed: Feed,
+        factory: ListenerFactory,
+        listener: Listener,
+        current: list[Any],
+        outage: Callable[[], Outage | None],
     ) -> None:
         self._feed, self._factory, self._listener, self._current = feed, factory, listener, current
+        self._outage = outage
         self.number = number
+
+    @property
+    def outage(self) -> Outage | None:
+        """The reason why what has been read is not current, and since when; None: the pipeline is in service. It is
+        read from the log at most twice a second, for all subscriptions to the query.
+        """
+        return self._outage()
+
+    @property
+    def settled(self) -> bool:
+        """Whether the pipeline is in service: what it has published, once that is read, is current."""
+        return self.outage is None
 
     @property
     def position(self) -> Position:
@@ -106,13 +128,15 @@ class Client:
         self.log: Log = open_log(log) if isinstance(log, str) else log
         self._statements = StatementClient(self.log)
         self._feeds: dict[str | tuple[str, ...], Feed] = {}
+        self._monitors: dict[str, OutageMonitor] = {}
 
     # -- aggregates --------------------------------------------------------------------------------------------------
 
     def current(self, query: str) -> list[Answer]:
         """Return the newest answer of each group, in the order of the groups; none before the first.
 
-        While the pipeline is out of service none is settled: each is stale and has `no_pipeline_since`.
+        A settled answer keeps its promise of sources heard of within their lease (`Answer`). While the pipeline is out
+        of service none is settled: each is stale and has `no_pipeline_since`.
 
         Raises:
             StatementError: there is no such query.
@@ -204,13 +228,17 @@ class Client:
     def view(self, view: str) -> ViewRows | None:
         """Return the view as it was last refreshed; None: it never was.
 
+        While the pipeline is out of service it is not settled, and has `no_pipeline_since`.
+
         Raises:
             StatementError: there is no such view.
         """
         rows = view_rows(self.log, view)
         if rows is None:
             self._statements.check_query(view)
-        return rows
+            return None
+        state = query_outage(self.log, view)
+        return rows if state is None else replace(rows, no_pipeline_since=state.since)
 
     # -- tables ------------------------------------------------------------------------------------------------------
 
@@ -230,7 +258,8 @@ class Client:
         """Subscribe to a template with these parameters, or listen to a query over a table that has none.
 
         The rows that are in the range now, or the answer over them, come first, then every change. With a `position`
-        (of a change of this subscription that was processed) the changes after it come, each exactly once.
+        (of a change of this subscription that was processed) the changes after it come, each exactly once. While the
+        pipeline is out of service nothing comes, and the subscription is not `settled`.
 
         Raises:
             StatementError: there is no such template, or the parameters are not its.
@@ -337,7 +366,14 @@ class Client:
             begun |= {at: (listener, []) for at, listener in zip(resumed, listeners, strict=True)}
         feed = self._feed(factory.extractor)
         feed.join_many({number: begun[at][0] for at, number in enumerate(numbers)})
-        return [Subscription(number, feed, factory, *begun[at]) for at, number in enumerate(numbers)]
+        outage = partial(self._watched_outage, template.name)
+        return [Subscription(number, feed, factory, *begun[at], outage) for at, number in enumerate(numbers)]
+
+    def _watched_outage(self, query: str) -> Outage | None:
+        if query not in self._monitors:
+            self._monitors[query] = OutageMonitor(self.log, query)
+        self._monitors[query].check()
+        return self._monitors[query].state
 
     def _feed(self, extractor: Extractor) -> Feed:
         return self._feeds.setdefault(extractor.topic, Feed(self.log, extractor))

@@ -163,7 +163,7 @@ def _column(values: Any, column: Column) -> pa.Array:
     try:
         array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        array = _decoded(array) if pa.types.is_dictionary(array.type) else array
         array.validate(full=True)
         if len(array) and not _fits(array.type, column.type):
             raise ValueError(f"column {column.name!r} must be {column.type}, got {array.type}")
@@ -179,6 +179,12 @@ def _column(values: Any, column: Column) -> pa.Array:
     if where >= 0:
         raise ValueError(f"column {column.name!r} must be {column.type}, got {array[where].as_py()!r} at row {where}")
     return without_negative_zero(array)
+
+
+def _decoded(array: pa.DictionaryArray) -> pa.Array:
+    """Return the values of categories. Arrow takes none from polars' own strings, which are views."""
+    values = array.dictionary.cast(pa.string()) if pa.types.is_string_view(array.dictionary.type) else array.dictionary
+    return values.take(array.indices)
 
 
 def _reason(values: Any, column: Column) -> str | None:

@@ -23,11 +23,21 @@ POLL = 0.01
 
 @dataclass(frozen=True)
 class ViewRows:
-    """A view: its rows, and the event time up to which it is true, microseconds."""
+    """A view: its rows, and the event time up to which it is true, microseconds.
+
+    `no_pipeline_since`: set by a client that finds the pipeline down: the time (wall clock, microseconds) after which
+    nothing was processed.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
     at: int
+    no_pipeline_since: int | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the view's pipeline is in service, so that a refresh brings these rows up to date in time."""
+        return self.no_pipeline_since is None
 
 
 @dataclass(frozen=True)
