@@ -45,9 +45,12 @@ def tidy(log: PipelineLog, catalogue: Catalogue, now: int, stopping: threading.E
 def retention(topic: str, catalogue: Catalogue) -> int:
     """How long rows of a topic are kept, microseconds: as long as the stream that they belong to says.
 
-    What belongs to no stream that stands is kept as long as those that keep longest, and not less than by default.
+    What belongs to no stream that stands is kept as long as those that keep longest, and not less than by default. The
+    records of batches only serve to restore shards: they go when no shard needs them any more.
     """
     kind, stream = TopicKind.of(topic), None
+    if kind is TopicKind.BATCHES:
+        return 0
     if kind in _OF_STREAM:
         stream = catalogue.streams.get(kind.owner(topic))
     elif kind in _OF_QUERY and (query := catalogue.queries.get(kind.owner(topic))):
