@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rig import CHECKPOINT, Rig, key
-from several_shards import SeveralShards
 
 from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.pipeline.splitter import Split
 from tolerant.streams import SECOND
+from tolerant.testing.several_shards import SeveralShards
 from tolerant.transport.conflicts import read_conflicts
 from tolerant.transport.rows import read_grants, unpack
 from tolerant.transport.sums import read_sums

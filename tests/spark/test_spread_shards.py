@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-from several_shards import SeveralShards
 from test_kept_shard import LINES, ORDERS, AppendOnlyShop, drain, drifting
 from test_lookup_join_shard import LOOKED, PARTS, LookupShop, expected, written
 from test_lookup_join_shard import ORDERS as OF_ORDERS
@@ -15,6 +14,7 @@ from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.pipeline.partitioning import PairSplit
 from tolerant.sql import PipelineId, StatementError, parse, render
 from tolerant.sql.pipeline_inputs import join_input
+from tolerant.testing.several_shards import SeveralShards
 
 SPREAD = "SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS WITH (shards = {shards})"
 

@@ -21,6 +21,14 @@ import pyarrow as pa
 
 from tolerant.pipeline.entry_by_entry import Careful, Suspect
 from tolerant.pipeline.hosting import Hosted
+from tolerant.pipeline.inputs import (
+    QueryRelation,
+    Relation,
+    clocks_of,
+    input_topics,
+    partitioning_of,
+    served_relations,
+)
 from tolerant.spark.checkpoints import checkpoint_id, checkpoint_in
 from tolerant.spark.failures import reason
 from tolerant.spark.heartbeats import HeartbeatWriter
@@ -34,27 +42,20 @@ from tolerant.sql import (
     CreateTable,
     Drop,
     JoinInput,
-    Select,
     Statement,
 )
 from tolerant.sql.catalogue_reader import AppliedStatement, CatalogueReader
 from tolerant.sql.pipeline_ids import PipelineId
-from tolerant.sql.pipeline_inputs import Views, join_input
+from tolerant.sql.pipeline_inputs import Views
 from tolerant.streams import SECOND, Stream
-from tolerant.transport import Fence, Fenced, LogError, PipelineLog, changes
+from tolerant.transport import Fence, Fenced, LogError, PipelineLog
 from tolerant.transport.common import check_fence, wall_clock
 from tolerant.transport.heartbeats import latest_heartbeat
 from tolerant.transport.quarantine import quarantined
-from tolerant.transport.rows import NO_TIME, REPLIES, clock_batch, pack
+from tolerant.transport.rows import NO_TIME, REPLIES, pack
 from tolerant.transport.topics import (
     EPOCHS,
-    QUERIES,
     REPLIES_TOPIC,
-    changes_topic,
-    pulls_topic,
-    reports_topic,
-    subscriptions_topic,
-    updates_topic,
 )
 from tolerant.views.capacity import Promise
 
@@ -63,12 +64,6 @@ if TYPE_CHECKING:
 
     from tolerant.spark.pipeline import Pipeline, PipelineSpec
     from tolerant.spark.views.pipeline import ViewPipeline
-
-QueryRelation = Stream | CreateTable | JoinInput
-"""The definition that a pipeline which is a streaming query serves."""
-
-Relation = QueryRelation | Views
-"""The definition that a pipeline serves."""
 
 FactoryMaker = Callable[[Relation, int, str], Callable[[int], Hosted]]
 """From a definition, the pipeline's epoch and the id of its checkpoint to the factory of its shards."""
@@ -97,14 +92,6 @@ class Running:
     def clocks(self, at: int) -> dict[str, pa.RecordBatch]:
         """A clock row of this pipeline for each topic that its rows are in."""
         return clocks_of(self.relation, at, self.fence.epoch, self.checkpoint)
-
-
-def clocks_of(relation: Relation, at: int, epoch: int, checkpoint: str) -> dict[str, pa.RecordBatch]:
-    """The topics of a relation's rows, each with a clock row in its schema."""
-    if isinstance(relation, Stream):
-        return {updates_topic(relation.name): clock_batch(at, epoch, checkpoint)}
-    tables = relation.tables if isinstance(relation, JoinInput | Views) else (relation,)
-    return {changes_topic(table.name): changes.clock_row(table.columns, at, epoch, checkpoint) for table in tables}
 
 
 class Runner:
@@ -260,23 +247,7 @@ class Runner:
 
     def _relations(self) -> dict[str, Relation]:
         """What needs a pipeline: every stream, and the tables, pairs and views that there have been queries over."""
-        catalogue = self._statements.catalogue
-        selects: dict[PipelineId, Select] = {}
-        for query in catalogue.queries.values():
-            selects.setdefault(PipelineId.of(query.select), query.select)
-        needed = selects.keys() | {PipelineId.parse(name) for name in self._running}
-        served: dict[str, Relation] = {}
-        for pipeline in sorted(needed, key=str):
-            tables = [catalogue.tables[name] for name in pipeline.relations if name in catalogue.tables]
-            if len(tables) < len(pipeline.relations):
-                continue
-            if pipeline.views:
-                served[str(pipeline)] = Views(tuple(tables))
-            elif len(tables) == 2:
-                served[str(pipeline)] = join_input(pipeline, tables, selects.get(pipeline))
-            elif len(tables) == 1:
-                served[str(pipeline)] = tables[0]
-        return {**catalogue.streams, **served}
+        return served_relations(self._statements.catalogue, [PipelineId.parse(name) for name in self._running])
 
     def _start(self, relation: Relation) -> Running:
         folder = self._folder / relation.name
@@ -340,24 +311,11 @@ class Runner:
 
     def _spec(self, relation: QueryRelation, epoch: int, checkpoint: str) -> PipelineSpec:
         from tolerant.kinds import shard_factory
-        from tolerant.pipeline.partitioning import PairSplit
-        from tolerant.pipeline.splitter import Splitter, splitter
         from tolerant.spark.pipeline import PipelineSpec, absolute
 
-        topics = [QUERIES, *clocks_of(relation, NO_TIME, epoch, checkpoint)]
-        partitioning: Splitter | None = None
-        if isinstance(relation, Stream):
-            partitioning = splitter(relation)
-            if relation.polled:
-                topics.append(pulls_topic(relation.name))
-            elif relation.networked:
-                topics.append(reports_topic(relation.name))
-        else:
-            topics.append(subscriptions_topic(relation.name))
-            if isinstance(relation, JoinInput) and relation.shards > 1:
-                partitioning = PairSplit(relation)
         make = self._factory or partial(shard_factory, log=absolute(self._log))
-        return PipelineSpec(relation.name, topics, make(relation, epoch, checkpoint), partitioning, self._trigger)
+        factory, partitioning = make(relation, epoch, checkpoint), partitioning_of(relation)
+        return PipelineSpec(relation.name, input_topics(relation), factory, partitioning, self._trigger)
 
     def _start_views(self, views: Views, fence: Fence, checkpoint: str, careful: Careful | None) -> ViewPipeline:
         from tolerant.spark.views.engine import SparkEngine
