@@ -1,4 +1,7 @@
-"""A poller that runs by the log: statements in, pulls out; stopped and started again; several that share a stream."""
+"""A poller that runs by the log: statements in, pulls out; stopped and started again; several that share a stream.
+
+The server is real and time is given: a tick ends when every request that began in it has been answered.
+"""
 
 import asyncio
 
@@ -12,11 +15,12 @@ from tolerant.edge.polling import StreamPoller
 from tolerant.edge.polling.stream_poller import SCHEMA, endpoint_of, warm
 from tolerant.kernels.snapshots import State
 from tolerant.sql import CreateStream, encode, parse
+from tolerant.streams import SECOND
 from tolerant.testing.faulty_server import FaultyServer
 from tolerant.transport import MemoryLog
 from tolerant.transport.rows import compacted, unpack
 
-TICK = 0.05
+START = 1_000_000 * SECOND
 SYMBOLS = ["A", "B", "C", "D"]
 
 
@@ -41,23 +45,42 @@ def pulls(log):
     return [row for entry in log.read("pulls.quotes") for row in unpack(entry.payload).to_pylist()]
 
 
-async def until(condition, what, seconds=20.0):
-    for _ in range(int(seconds / TICK)):
+def until(condition, what):
+    """Let ticks pass until the condition holds."""
+    for _ in range(400):
         if condition():
             return
-        await asyncio.sleep(TICK)
+        yield
     raise TimeoutError(what)
 
 
-async def playing(log, play, **options):
-    poller = StreamPoller("quotes", log, options.pop("name", "poller"), **options)
-    task = asyncio.create_task(poller.run())
-    try:
-        await play(poller)
-    finally:
-        poller.stop()
-        await asyncio.wait_for(task, 20)
-    return poller
+async def playing(log, play, start=START, **parts):
+    """Run a poller for each of the parts, by name. At the end of each tick it is the turn of `play`, a generator, up to
+    its next `yield`; the pollers stop when it ends.
+    """
+    now, barrier, pollers = start, asyncio.Barrier(len(parts)), {}
+
+    async def sleep(name, seconds):
+        nonlocal now
+        await pollers[name].http.drain()
+        if await barrier.wait() == 0:
+            now += round(seconds * SECOND)
+            try:
+                next(turns)
+            except StopIteration:
+                for poller in pollers.values():
+                    poller.stop()
+        await barrier.wait()
+
+    for name, part in parts.items():
+        pollers[name] = StreamPoller(
+            "quotes", log, name, part=part, clock=lambda: now, sleep=lambda seconds, name=name: sleep(name, seconds)
+        )
+    turns = play(*pollers.values())
+    async with asyncio.TaskGroup() as group:
+        for poller in pollers.values():
+            group.create_task(poller.run())
+    return now, *pollers.values()
 
 
 def test_statements_are_followed_while_it_runs():
@@ -65,22 +88,25 @@ def test_statements_are_followed_while_it_runs():
         async with FaultyServer(dict.fromkeys([*SYMBOLS, "E"], 1.0)) as server:
             log = exchange(server.url)
 
-            async def play(poller):
-                await until(lambda: {row["item"] for row in pulls(log)} == set(SYMBOLS), "four items")
+            def play(poller):
+                yield from until(lambda: {row["item"] for row in pulls(log)} == set(SYMBOLS), "four items")
                 say(log, "CREATE QUERY more AS SELECT AVG(price) FROM quotes WHERE symbol = 'E' WITHIN 1 FIDELITY 0.9")
-                await until(lambda: "E" in {row["item"] for row in pulls(log)}, "the fifth")
+                yield from until(lambda: "E" in {row["item"] for row in pulls(log)}, "the fifth")
                 say(log, "ALTER QUERY more WITHIN 0")
-                await until(lambda: poller.poller.queries[1].within == 0, "the alteration")
+                yield from until(lambda: poller.poller.queries[1].within == 0, "the alteration")
                 say(log, "DROP QUERY total")
-                await until(lambda: poller.poller.items == ["E"], "the end of the others")
+                yield from until(lambda: poller.poller.items == ["E"], "the end of the others")
                 # A query within 0 takes asking at every tick.
                 begun = len(pulls(log))
-                await until(lambda: len(pulls(log)) > begun + 5, "many pulls")
+                for _ in range(6):
+                    yield
+                assert len(pulls(log)) == begun + 6
                 say(log, "DROP QUERY more")
                 say(log, "DROP STREAM quotes")
-                await asyncio.sleep(3 * TICK)
+                yield
+                raise AssertionError("the poller of a stream that was dropped still runs")
 
-            await playing(log, play)
+            await playing(log, play, poller=(1, 1))
             assert {row["source"] for row in pulls(log)} == {"poller"}
             assert {row["kind"] for row in pulls(log)} == {"value"}
 
@@ -97,14 +123,14 @@ def test_one_that_is_started_again_has_the_same_model(kept, monkeypatch):
         async with FaultyServer(values) as server:
             log = exchange(server.url)
 
-            async def play(poller):
+            def play(poller):
                 for step in range(40):
                     values["A"] = step * 0.2
                     server.faults["B"] = "500" if 10 < step < 20 else None
-                    await asyncio.sleep(TICK)
+                    yield
 
-            first = await playing(log, play)
-            again = StreamPoller("quotes", log, "poller")
+            now, first = await playing(log, play, poller=(1, 1))
+            again = StreamPoller("quotes", log, "poller", clock=lambda: now)
             again.restore()
             assert (log.latest("models.quotes", "model") is not None) == kept
             assert again.poller.items == first.poller.items
@@ -116,10 +142,10 @@ def test_one_that_is_started_again_has_the_same_model(kept, monkeypatch):
             made = len(pulls(log))
             asked = len(server.requests)
 
-            async def go_on(poller):
-                await until(lambda: len(pulls(log)) > made, "more pulls")
+            def play_on(poller):
+                yield from until(lambda: len(pulls(log)) > made, "more pulls")
 
-            await playing(log, go_on)
+            await playing(log, play_on, now, poller=(1, 1))
             # It knows the quiet ones: they are not asked for anew.
             assert len(server.requests) - asked < len(SYMBOLS) + 3
 
@@ -242,18 +268,15 @@ def test_several_share_a_stream_by_item():
         async with FaultyServer(values) as server:
             log = exchange(server.url)
 
-            async def other(poller):
+            def play(*pollers):
                 for step in range(30):
                     values["A"], values["D"] = step * 0.1, step * 0.1
-                    await asyncio.sleep(TICK)
-                await until(lambda: {row["item"] for row in pulls(log)} == set(SYMBOLS), "all items")
-                await asyncio.sleep(4 * TICK)
-                assert all(poller.poller.last_pull(item) is not None for item in SYMBOLS)
+                    yield
+                yield from until(lambda: {row["item"] for row in pulls(log)} == set(SYMBOLS), "all items")
+                yield  # each reads what the other has pulled
+                assert all(poller.poller.last_pull(item) is not None for item in SYMBOLS for poller in pollers)
 
-            async def one(poller):
-                await playing(log, other, name="two", part=(2, 2))
-
-            await playing(log, one, name="one", part=(1, 2))
+            await playing(log, play, one=(1, 2), two=(2, 2))
             by_source = {name: {row["item"] for row in pulls(log) if row["source"] == name} for name in ("one", "two")}
             assert not by_source["one"] & by_source["two"]
             assert all(by_source.values())
