@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,12 +14,11 @@ import pyarrow as pa
 import pytest
 
 from tolerant.client import Client, StatementClient, Subscription
-from tolerant.edge import Table
-from tolerant.kinds.tables.shard import TableShard
 from tolerant.queries import Answer
-from tolerant.sql import CreateTable, parse
+from tolerant.sql import parse
+from tolerant.testing import LocalPipeline
 from tolerant.transport import MemoryLog, open_log, rows
-from tolerant.transport.changes import clock_row
+from tolerant.transport.common import wall_clock
 from tolerant.transport.feeds import Feed, Listener
 from tolerant.transport.positions import Position
 
@@ -31,58 +29,28 @@ PROGRAM, MANY, RESUMED, SELECTED, EXTRACTOR = re.findall(r"```python\n(.*?)```",
 PATIENCE = 180.0
 
 
-class Pipelines(threading.Thread):
-    """Does for the page's table what its pipeline would: takes what is in the log, and says what it makes of it."""
-
-    def __init__(self, uri: str) -> None:
-        super().__init__(daemon=True)
-        self.log = open_log(uri, create=True)
-        StatementClient(self.log).register(STATEMENTS)
-        stock = next(
-            found for found in StatementClient(MemoryLog()).parse(STATEMENTS) if isinstance(found, CreateTable)
-        )
-        self.now = time.time_ns() // 1000
-        self.table = Table(stock, self.log, "shop", clock=lambda: self.now)
-        self.over = threading.Event()
-        self._stock, self._shard, self._position = stock, TableShard(stock), 0
-        self._turn = threading.Lock()
-
-    def run(self) -> None:
-        while not self.over.wait(0.02):
-            self.step()
-
-    def step(self) -> None:
-        with self._turn:
-            entries = self.log.read(["queries", "changes.stock", "subscriptions.stock"], self._position)
-            if entries:
-                self._position = entries[-1].position
-                outputs = self._shard.apply(entries)
-                self.log.append_packed([(output.topic, output.payload) for output in outputs])
+class Pipelines(LocalPipeline):
+    """The page's table with its pipeline, and what the pipeline of its stream would publish."""
 
     def put(self, key: int, x: float) -> None:
         """A row, and enough time for it to count."""
-        self.table.update(id=key, x=x)
-        self.table.flush()
-        self.now += 1_000_000
-        self.log.append("changes.stock", clock_row(self._stock.columns, self.now, 1, "checkpoint"))
-        self.step()
+        self.table().update(id=key, x=x)
+        self.tick()
 
     def answer(self, at: int, value: float, settling: bool = False) -> None:
         """What the stream's pipeline would publish."""
-        found = dataclasses.asdict(Answer("inbound", at, value - 5, value, value + 5, settling=settling))
-        batch = pa.RecordBatch.from_pylist([found], schema=rows.ANSWERS)
-        current = rows.compacted([("", at, rows.current_body(found))])
+        row = dataclasses.asdict(Answer("inbound", at, value - 5, value, value + 5, settling=settling))
+        batch = pa.RecordBatch.from_pylist([row], schema=rows.ANSWERS)
+        current = rows.compacted([("", at, rows.current_body(row))])
         self.log.append_packed([("answers.inbound", rows.pack(batch)), ("current.inbound", rows.pack(current))])
 
 
 @pytest.fixture
 def pipelines(tmp_path: Path) -> Iterator[Pipelines]:
-    one = Pipelines(f"sqlite:///{tmp_path}/log.db")
-    one.start()
-    yield one
-    one.over.set()
-    one.join()
-    one.log.close()
+    log = open_log(f"sqlite:///{tmp_path}/log.db", create=True)
+    with Pipelines(STATEMENTS, log=log, pipeline="stock", now=wall_clock()) as pipelines:
+        yield pipelines
+    log.close()
 
 
 class Application:

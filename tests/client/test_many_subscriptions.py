@@ -6,7 +6,7 @@ import random
 import pytest
 from table_pipeline import TablePipeline
 
-from tolerant.client import Client, StatementClient, list_subscriptions
+from tolerant.client import Client, list_subscriptions
 from tolerant.sql import StatementError, parse
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.transport import Deleted, MemoryLog
@@ -25,8 +25,8 @@ def as_told(change):
 
 
 def register(pipeline, query, *values):
-    StatementClient(pipeline.log).send_subscription(parse(f"SUBSCRIBE {query}({', '.join(map(str, values))})"))
-    pipeline.step()
+    pipeline.send(parse(f"SUBSCRIBE {query}({', '.join(map(str, values))})"))
+    pipeline.read()
 
 
 def life(chance, pipeline, steps):
@@ -37,7 +37,7 @@ def life(chance, pipeline, steps):
             key = chance.randrange(12)
             pipeline.put(key, float(chance.randrange(20)), chance.randrange(20), chance.choice("abc"))
         elif kind < 0.85:
-            pipeline.table.delete(chance.randrange(12))
+            pipeline.table().delete(chance.randrange(12))
         else:
             pipeline.tick()
     pipeline.tick()
@@ -56,7 +56,7 @@ def test_many_resume_in_one_pass_as_each_would_alone(query, seed):
     for part in range(4):
         life(chance, pipeline, 12)
         if part == 2:
-            pipeline.restart()
+            pipeline.replay()
         client = Client(pipeline.log)
         for low, high in chance.sample(ranges, len(ranges) // 2):
             subscription = client.subscriptions(query, low=[low], high=[high])[0]
@@ -65,7 +65,7 @@ def test_many_resume_in_one_pass_as_each_would_alone(query, seed):
                 kept[low, high] = str(changes[-1].position)
         # A range that is unsubscribed and subscribed again is on another channel from then on.
         low, high = chance.choice(ranges)
-        StatementClient(pipeline.log).send_subscription(parse(f"UNSUBSCRIBE {query}({low}, {high})"))
+        pipeline.send(parse(f"UNSUBSCRIBE {query}({low}, {high})"))
         life(chance, pipeline, 2)
         if chance.random() < 0.7:
             register(pipeline, query, low, high)
@@ -160,8 +160,7 @@ def test_bad_parameters_are_named_by_their_row(given, message):
 
 def test_ends_without_a_limit_are_heard_kept_and_resumed():
     pipeline = TablePipeline()
-    over = pipeline.in_background()
-    try:
+    with pipeline:
         client = Client(pipeline.log)
         subscription = client.subscribe("area", low=-INFINITE, high=5)
         least = client.subscribe("least", low=-INFINITE, high=INFINITE)
@@ -173,8 +172,6 @@ def test_ends_without_a_limit_are_heard_kept_and_resumed():
         assert [answer.value for answer in heard(least)][-1] == -1e300
         pipeline.put(3, 2.0)
         pipeline.tick()
-    finally:
-        over.set()
     again = Client(pipeline.log).subscribe("area", position=change.position, low=-INFINITE, high=5)
     assert [change.row["id"] for change in heard(again)] == [3]
     assert list_subscriptions(pipeline.log, "area").texts() == ["SUBSCRIBE area(-INFINITY, 5.0)"]
@@ -223,8 +220,7 @@ def test_an_aggregate_over_all_integers_counts_all():
 
 def test_unsubscribing_ends_it_for_all():
     pipeline = TablePipeline()
-    over = pipeline.in_background()
-    try:
+    with pipeline:
         client = Client(pipeline.log)
         subscription = client.subscribe("area", low=0, high=5)
         pipeline.put(1, 1.0)
@@ -241,8 +237,6 @@ def test_unsubscribing_ends_it_for_all():
             client.unsubscribe("area", low=0)
         with pytest.raises(StatementError, match="there is no query over a table named arae"):
             client.unsubscribe("arae", low=0, high=1)
-    finally:
-        over.set()
 
 
 def test_subscriptions_are_listed_by_page_as_the_pipeline_has_them():
@@ -251,7 +245,7 @@ def test_subscriptions_are_listed_by_page_as_the_pipeline_has_them():
         register(pipeline, "area", low, low + 1)
     for low in range(3):
         register(pipeline, "least", low, low + 1)
-    StatementClient(pipeline.log).send_subscription(parse("UNSUBSCRIBE area(3, 4)"))
+    pipeline.send(parse("UNSUBSCRIBE area(3, 4)"))
     every = list_subscriptions(pipeline.log)
     assert every.total == 12
     assert sorted(every.texts()) == sorted(
@@ -263,6 +257,6 @@ def test_subscriptions_are_listed_by_page_as_the_pipeline_has_them():
     assert [one for page in pages for one in page.statements] == list(every.statements)
     assert list_subscriptions(pipeline.log, "least", limit=2).total == 3
     for text in ("DROP QUERY area", "CREATE QUERY area(low, high) AS SELECT * FROM stock WHERE x BETWEEN low AND high"):
-        StatementClient(pipeline.log).send(parse(text))
+        pipeline.send(parse(text))
     assert list_subscriptions(pipeline.log).total == 3
     assert list_subscriptions(pipeline.log, "area").texts() == []

@@ -21,7 +21,7 @@ def test_rows_are_those_of_the_pipeline_and_it_says_of_when():
     for _ in range(12):  # a period: the pipeline says how far it has come
         pipeline.tick()
     pipeline.put(9, 9.0)  # which no clock row has passed
-    pipeline.table.flush()
+    pipeline.flush()
     selected = Client(pipeline.log).select("SELECT name, SUM(n) AS total FROM stock GROUP BY name ORDER BY name")
     assert selected.columns == ("name", "total")
     assert selected.rows == ({"name": "a", "total": 2**63 + 2}, {"name": "b", "total": 2**63 + 4})
@@ -86,9 +86,9 @@ def test_a_slow_pipeline_is_told_from_none():
     sent = pipeline.log.end()
     for _ in range(150):  # others write too, before a clock row comes
         pipeline.put(1, 1.0)
-        pipeline.table.flush()
+        pipeline.flush()
     assert "no pipeline since" in why_no_reply(pipeline.log, sent, 1)
-    pipeline.log.append("changes.stock", clock_row(pipeline.definition.columns, pipeline.now, 1, "checkpoint"))
+    pipeline.log.append("changes.stock", clock_row(pipeline.relation.columns, pipeline.now, 1, "checkpoint"))
     assert "though a pipeline runs: it is slow" in why_no_reply(pipeline.log, sent, 1)
 
 

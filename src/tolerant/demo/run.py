@@ -32,7 +32,7 @@ _LOOK = 0.02  # seconds between two looks at the pipeline
 
 
 class Pipeline(Protocol):
-    """Whatever runs the stream: Spark in the demo, one shard in a thread in its tests."""
+    """Whatever runs the stream: Spark in the demo, a `LocalPipeline` in its tests."""
 
     def check(self) -> None:
         """Raise what went wrong, if anything has."""
