@@ -108,7 +108,7 @@ def test_a_log_that_is_named_and_not_there(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_whole(pipeline) -> None:
-    assert doctor("--log", pipeline.uri, code=0) == []
+    assert doctor("--log", pipeline.log.uri, code=0) == []
 
 
 def test_a_damaged_log(pipeline) -> None:
@@ -116,7 +116,7 @@ def test_a_damaged_log(pipeline) -> None:
     other.execute("UPDATE entries SET payload = x'00'")
     other.commit()
     other.close()
-    found = doctor("--log", pipeline.uri, code=1)
+    found = doctor("--log", pipeline.log.uri, code=1)
     assert "the checksum is another" in found[0]["what"]
     assert "restore a backup" in found[0]["to_do"]
 
@@ -155,7 +155,7 @@ def test_a_checkpoint_that_cannot_be_read(pipeline, tmp_path: Path) -> None:
     for name, text in (("broken", "{"), ("mine", json.dumps({"log": pipeline.log.id})), ("other", '{"log": "x"}')):
         (folder / name).mkdir(parents=True)
         (folder / name / "tolerant.json").write_text(text)
-    (found,) = doctor("--log", pipeline.uri, "--checkpoint", folder, code=1)
+    (found,) = doctor("--log", pipeline.log.uri, "--checkpoint", folder, code=1)
     assert found["check"] == "checkpoint"
     assert "broken" in found["what"]
 

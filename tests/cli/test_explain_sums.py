@@ -15,7 +15,7 @@ HOSTS = [(f"web-{number}", "in") for number in range(5)]
 @pytest.fixture
 def summed(pipeline):
     """A source of five hosts, four of which it sends as one value; the fifth came later."""
-    pipeline.say("CREATE QUERY inbound AS SELECT AVG(rate) FROM traffic WHERE kind = 'in' WITHIN 5;")
+    pipeline.send("CREATE QUERY inbound AS SELECT AVG(rate) FROM traffic WHERE kind = 'in' WITHIN 5;")
     with Source("traffic", pipeline.log, name="rack", clock=lambda: pipeline.now) as source:
         sums = source._core._sum_filter.sums
         sums.every, sums.better = 1, lambda group: QUERIES
@@ -34,21 +34,21 @@ def call(*arguments):
 
 
 def test_a_sum_is_one_line_and_what_is_in_none_has_its_own(summed, pipeline):
-    found = json.loads(call("explain", "inbound", "--log", pipeline.uri, "--json"))
+    found = json.loads(call("explain", "inbound", "--log", pipeline.log.uri, "--json"))
     assert sorted(item["item"] for item in found["items"]) == ['["web-4","in"]', "sum of 4 items at rack"]
     assert sum(item["width"] for item in found["items"]) <= 50 * (1 + 1e-9)
-    assert "sum of 4 items at rack" in call("explain", "inbound", "--log", pipeline.uri)
+    assert "sum of 4 items at rack" in call("explain", "inbound", "--log", pipeline.log.uri)
 
 
 def test_status_counts_items_and_not_sums_and_all_messages(summed, pipeline):
-    found = json.loads(call("status", "--log", pipeline.uri, "--json"))["traffic"]
+    found = json.loads(call("status", "--log", pipeline.log.uri, "--json"))["traffic"]
     assert found["messages"]["hellos"] == 6
     assert found["messages"]["sum_offers"] >= 1
-    assert "5 items" in " ".join(call("status", "--log", pipeline.uri).split())
+    assert "5 items" in " ".join(call("status", "--log", pipeline.log.uri).split())
 
 
 def test_the_current_answer_divides_by_the_items(summed, pipeline):
-    answer = json.loads(call("watch", "inbound", "--log", pipeline.uri, "--json", "--for", 0))
+    answer = json.loads(call("watch", "inbound", "--log", pipeline.log.uri, "--json", "--for", 0))
     truth = 69 / 50 + 2
     assert answer["low"] <= truth <= answer["high"]
     assert not answer["settling"]

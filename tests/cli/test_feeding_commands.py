@@ -31,7 +31,7 @@ def trace(tmp_path):
 
 
 def test_replay_offers_every_value(pipeline, trace):
-    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "50", "--json")
+    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.log.uri, "--speed", "50", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["values"] == 6
     assert keys(pipeline.log, "updates.traffic") == {'["web-1","in"]', '["web-1","out"]'}
@@ -39,7 +39,7 @@ def test_replay_offers_every_value(pipeline, trace):
 
 @pytest.mark.parametrize("speed", ["0", "-1", "fast", "inf"])
 def test_a_speed_that_is_none_is_a_wrong_call(pipeline, trace, speed):
-    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", speed)
+    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.log.uri, "--speed", speed)
     assert result.exit_code == 2
     assert "--speed" in result.output
 
@@ -47,7 +47,7 @@ def test_a_speed_that_is_none_is_a_wrong_call(pipeline, trace, speed):
 def test_a_file_that_is_no_trace_is_a_wrong_call(pipeline, tmp_path):
     (tmp_path / "bad.csv").write_text("at,item,value\n1,a,hello\n")
     for name in ("bad.csv", "missing.csv"):
-        result = call("replay", tmp_path / name, "--stream", "traffic", "--log", pipeline.uri)
+        result = call("replay", tmp_path / name, "--stream", "traffic", "--log", pipeline.log.uri)
         assert result.exit_code == 2
         assert name in result.output
         assert "Traceback" not in result.output
@@ -59,7 +59,7 @@ def test_the_agent_offers_this_hosts_metrics(pipeline):
         "--stream",
         "traffic",
         "--log",
-        pipeline.uri,
+        pipeline.log.uri,
         "--interval",
         0.1,
         "--for",
@@ -94,11 +94,11 @@ def test_every_command_has_help():
 
 
 def test_replay_says_which_tick_it_assumes(pipeline, trace, tmp_path):
-    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "50")
+    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.log.uri, "--speed", "50")
     assert "trace.csv is taken for one of traffic, 1 s (the file has no timestamps)" in " ".join(result.stderr.split())
     stamped = tmp_path / "stamped.csv"
     stamped.write_text("at,web-1/in\n2024-01-01T00:00:00,1\n2024-01-01T00:05:00,2\n2024-01-01T00:10:00,3\n")
-    result = call("replay", stamped, "--stream", "traffic", "--log", pipeline.uri, "--speed", "50")
+    result = call("replay", stamped, "--stream", "traffic", "--log", pipeline.log.uri, "--speed", "50")
     assert result.exit_code == 0, result.output
     text = " ".join(result.stderr.split())
     assert "though they are 5 min apart" in text
@@ -107,7 +107,7 @@ def test_replay_says_which_tick_it_assumes(pipeline, trace, tmp_path):
 
 def test_a_replay_that_waits_says_so(pipeline, trace, monkeypatch):
     monkeypatch.setattr(sys.modules["tolerant.cli.replay"], "PATIENT", 0.0)
-    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "max", "--for", "0.3")
+    result = call("replay", trace, "--stream", "traffic", "--log", pipeline.log.uri, "--speed", "max", "--for", "0.3")
     assert "Waiting for the pipeline" in result.stderr
     assert "no pipeline has followed" in result.stdout
 
@@ -117,7 +117,7 @@ def beat(log):
 
 
 def test_a_replay_in_real_time_says_whether_there_is_a_pipeline(pipeline, trace):
-    words = ("replay", trace, "--stream", "traffic", "--log", pipeline.uri, "--speed", "50")
+    words = ("replay", trace, "--stream", "traffic", "--log", pipeline.log.uri, "--speed", "50")
     result = call(*words)
     assert "No pipeline runs traffic yet" in result.stderr
     assert "no pipeline has followed" in result.stdout

@@ -33,34 +33,34 @@ def beat(log, at, processed, count=1, stopped=False):
 
 def test_watch_and_status_of_a_dead_pipeline_say_so(traffic):
     beat(traffic.log, SINCE, SINCE)
-    line = json.loads(call("watch", "inbound", "--log", traffic.uri, "--json", "--for", 0))
+    line = json.loads(call("watch", "inbound", "--log", traffic.log.uri, "--json", "--for", 0))
     assert line["stale"]
     assert line["no_pipeline_since"] == SINCE
-    watched = call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    watched = call("watch", "inbound", "--log", traffic.log.uri, "--for", 0.3)
     assert "not current" in watched
     assert "no pipeline since 2023-11-14 22:13:20 UTC" in watched
-    shown = call("status", "--log", traffic.uri)
+    shown = call("status", "--log", traffic.log.uri)
     assert "no pipeline since 2023-11-14 22:13:20 UTC" in shown
     assert "live" not in shown
     assert "settled" not in shown
-    record = json.loads(call("status", "--log", traffic.uri, "--json"))["traffic"]
+    record = json.loads(call("status", "--log", traffic.log.uri, "--json"))["traffic"]
     assert record["outage"]["since"] == SINCE
 
 
 def test_status_of_a_live_pipeline_says_how_old_answers_are(traffic):
     now = wall_clock()
     beat(traffic.log, now, now - SECOND)
-    record = json.loads(call("status", "--log", traffic.uri, "--json"))["traffic"]
+    record = json.loads(call("status", "--log", traffic.log.uri, "--json"))["traffic"]
     assert record["outage"] is None
     assert 0 <= record["lag"] < LEASE / SECOND
-    assert "answers are" in call("status", "--log", traffic.uri)
+    assert "answers are" in call("status", "--log", traffic.log.uri)
 
 
 def test_watch_shows_the_age_of_the_answer_itself(traffic):
     old = {"query": "inbound", "group": "", "at": wall_clock() - 7200 * SECOND, "low": 1.0, "value": 2.0, "high": 3.0}
     body = rows.current_body({**old, "stale": False, "settling": False})
     traffic.log.append("current.inbound", rows.compacted([("", 2**61, body)]))
-    assert "2.0 h" in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    assert "2.0 h" in call("watch", "inbound", "--log", traffic.log.uri, "--for", 0.3)
 
 
 def test_a_silent_source_is_the_reason(traffic):
@@ -69,8 +69,8 @@ def test_a_silent_source_is_the_reason(traffic):
     reason = unsettled_reason(traffic.log, "inbound")
     assert "source test not heard since" in reason
     assert "(2 items)" in reason
-    assert f"not settled: {reason}" in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
-    assert "source test not heard since" in call("status", "--log", traffic.uri)
+    assert f"not settled: {reason}" in call("watch", "inbound", "--log", traffic.log.uri, "--for", 0.3)
+    assert "source test not heard since" in call("status", "--log", traffic.log.uri)
 
 
 def test_a_conflict_is_shown_at_once_and_is_the_reason(traffic):
@@ -82,10 +82,10 @@ def test_a_conflict_is_shown_at_once_and_is_the_reason(traffic):
             taken = intruder.set(("web-1", "in"), 500.0)
             intruder.advance()
         traffic.tick()
-        found = json.loads(call("status", "--log", traffic.uri, "--json"))["traffic"]["conflicts"]
+        found = json.loads(call("status", "--log", traffic.log.uri, "--json"))["traffic"]["conflicts"]
         conflict = {"item": '["web-1","in"]', "owner": "intruder", "other": "test", "since": taken}
         assert found == [conflict]
-        shown = call("status", "--log", traffic.uri)
+        shown = call("status", "--log", traffic.log.uri)
         assert """conflict: item '["web-1","in"]' belongs to source 'intruder' since""" in shown
         reason = """item ["web-1","in"] is claimed by sources intruder and test"""
         assert unsettled_reason(traffic.log, "inbound").startswith(reason)
@@ -95,11 +95,11 @@ def test_a_conflict_is_shown_at_once_and_is_the_reason(traffic):
         for _ in range(25):
             traffic.tick()
             source.advance()
-        assert json.loads(call("status", "--log", traffic.uri, "--json"))["traffic"]["conflicts"] == []
+        assert json.loads(call("status", "--log", traffic.log.uri, "--json"))["traffic"]["conflicts"] == []
 
 
 def test_an_item_that_never_sent_is_the_reason(traffic):
-    traffic.say(
+    traffic.send(
         "CREATE QUERY pair AS SELECT SUM(rate) FROM traffic WHERE kind = 'in' AND host IN ('web-1', 'web-9') WITHIN 5;"
     )
     for _ in range(12):
@@ -114,27 +114,31 @@ def test_a_tightening_is_the_reason(traffic):
         for _ in range(25):
             traffic.tick()
             source.advance()
-        traffic.say("CREATE QUERY narrow AS SELECT SUM(rate) FROM traffic WHERE kind = 'in' WITHIN 0.01;")
+        traffic.send("CREATE QUERY narrow AS SELECT SUM(rate) FROM traffic WHERE kind = 'in' WITHIN 0.01;")
         # The grants go out, and nobody confirms them before the next report.
         for _ in range(12):
-            traffic.tick(0.8)
+            traffic.now += 8 * SECOND // 10
+            traffic.append_clocks()
+            traffic.read()
         assert "tightening under way: 2 of 2 items" in unsettled_reason(traffic.log, "narrow")
 
 
 def test_an_answer_says_why_before_its_pipeline_has_reported(traffic):
     """A pipeline reports once per period; what an answer itself says is known at once."""
-    assert "not settled" not in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    assert "not settled" not in call("watch", "inbound", "--log", traffic.log.uri, "--for", 0.3)
     settling = {"query": "inbound", "group": "", "at": traffic.now, "low": 1.0, "value": 2.0, "high": 3.0}
     body = rows.current_body({**settling, "stale": False, "settling": True})
     traffic.log.append("current.inbound", rows.compacted([("", 2**61, body)]))
-    assert "not settled: a tightening is under way" in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    assert "not settled: a tightening is under way" in call("watch", "inbound", "--log", traffic.log.uri, "--for", 0.3)
 
 
 def test_an_answer_that_is_not_there_says_why(pipeline):
-    pipeline.say(QUERY)
-    assert "not settled: no pipeline has run it yet" in call("watch", "inbound", "--log", pipeline.uri, "--for", 0.3)
+    pipeline.send(QUERY)
+    assert "not settled: no pipeline has run it yet" in call(
+        "watch", "inbound", "--log", pipeline.log.uri, "--for", 0.3
+    )
     beat(pipeline.log, wall_clock(), 0)
-    assert "not settled: the pipeline is starting" in call("watch", "inbound", "--log", pipeline.uri, "--for", 0.3)
+    assert "not settled: the pipeline is starting" in call("watch", "inbound", "--log", pipeline.log.uri, "--for", 0.3)
 
 
 def test_late_rows_are_listed_by_source_with_their_delay(traffic):
@@ -146,7 +150,7 @@ def test_late_rows_are_listed_by_source_with_their_delay(traffic):
     for _ in range(12):
         traffic.tick()
     assert stream_figures(traffic.log, "traffic").late_sources == {"test": (1, 4 * SECOND)}
-    shown = call("status", "--log", traffic.uri)
+    shown = call("status", "--log", traffic.log.uri)
     assert "1 late rows" in shown
     assert "test: 1, up to 4.0 s late" in shown
 
@@ -156,17 +160,17 @@ def test_dead_letters_are_grouped_by_reason_with_a_count_and_an_example(traffic)
     letters = [{**letter, "reason": f"at is {n} µs ahead of the pipeline's clock"} for n in range(300)]
     letters.append({**letter, "reason": "value must be a finite number, got nan"})
     traffic.log.append("dead_letters.traffic", pa.RecordBatch.from_pylist(letters, schema=rows.DEAD))
-    shown = call("dead", "traffic", "--log", traffic.uri)
+    shown = call("dead", "traffic", "--log", traffic.log.uri)
     assert "301 rows" in shown
     assert "at is 299 µs ahead" in shown
     assert "at is 7 µs" not in shown
-    assert "at is 7 µs" in call("dead", "traffic", "--log", traffic.uri, "--all")
-    record = json.loads(call("status", "--log", traffic.uri, "--json"))["traffic"]
+    assert "at is 7 µs" in call("dead", "traffic", "--log", traffic.log.uri, "--all")
+    record = json.loads(call("status", "--log", traffic.log.uri, "--json"))["traffic"]
     assert [group["count"] for group in record["dead_reasons"]] == [300, 1]
 
 
 def test_messages_saved_are_told_in_total_and_per_query(traffic):
-    record = json.loads(call("status", "--log", traffic.uri, "--json"))["traffic"]
+    record = json.loads(call("status", "--log", traffic.log.uri, "--json"))["traffic"]
     figures = stream_figures(traffic.log, "traffic")
     # Two items are needed from the second on; the first two periods had 10 ticks each.
     assert figures.total("readings") == 2 * 10 * 2
@@ -176,7 +180,7 @@ def test_messages_saved_are_told_in_total_and_per_query(traffic):
     # The third item is in no query: its silence saves nobody anything.
     assert len(figures.items) == 3
     assert record["unfiltered_per_second"] == 2.0
-    assert "from 2 items" in call("status", "--log", traffic.uri)
+    assert "from 2 items" in call("status", "--log", traffic.log.uri)
 
 
 @pytest.mark.filterwarnings("ignore::tolerant.transport.records.BadRecord")
@@ -187,5 +191,5 @@ def test_figures_that_make_no_sense_are_none(traffic, key, body):
         body = record.body.replace(b'["web-1"', b'["web-1 ')
         assert body != record.body
     traffic.log.append("status.traffic", rows.compacted([(key, record.version + 1, body)]))
-    assert "inbound" in call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
-    assert "traffic: no pipeline has run it yet" in call("status", "--log", traffic.uri)
+    assert "inbound" in call("watch", "inbound", "--log", traffic.log.uri, "--for", 0.3)
+    assert "traffic: no pipeline has run it yet" in call("status", "--log", traffic.log.uri)

@@ -20,16 +20,16 @@ def call(*arguments: object) -> Result:
 
 def test_backup_and_verify_of_a_log_in_use(pipeline, tmp_path: Path) -> None:
     backup = tmp_path / "backup.db"
-    result = call("log", "backup", backup, "--log", pipeline.uri)
+    result = call("log", "backup", backup, "--log", pipeline.log.uri)
     assert result.exit_code == 0, result.output
     assert "entries" in result.output
-    for uri in (pipeline.uri, f"sqlite:///{backup}"):
+    for uri in (pipeline.log.uri, f"sqlite:///{backup}"):
         result = call("log", "verify", "--json", "--log", uri)
         assert result.exit_code == 0, result.output
         record = json.loads(result.output)
         assert record["findings"] == []
         assert record["entries"] == 1
-    again = call("log", "backup", backup, "--log", pipeline.uri)
+    again = call("log", "backup", backup, "--log", pipeline.log.uri)
     assert again.exit_code == 1
     assert "is there already" in again.output
 
@@ -39,11 +39,11 @@ def test_verify_says_what_is_damaged(pipeline) -> None:
     other.execute("UPDATE entries SET payload = x'00'")
     other.commit()
     other.close()
-    result = call("log", "verify", "--log", pipeline.uri)
+    result = call("log", "verify", "--log", pipeline.log.uri)
     assert result.exit_code == 1
     assert "entry of topic 'queries' at position 1: the checksum is another" in result.output
     assert "damaged: restore a backup" in result.output
-    status = call("status", "--log", pipeline.uri)
+    status = call("status", "--log", pipeline.log.uri)
     assert status.exit_code == 1
     assert "the entry of topic 'queries' at position 1 is damaged" in status.output
 
@@ -89,33 +89,35 @@ def test_no_program_but_run_makes_a_log(make, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["watch", "explain", "plan", "refresh"])
 def test_a_query_that_there_is_not_is_told_at_once(command: str, traffic) -> None:
-    result = call(command, "inbuond", "--log", traffic.uri)
+    result = call(command, "inbuond", "--log", traffic.log.uri)
     assert result.exit_code in (1, 2)
     assert "inbuond" in result.output
     assert "there are: none" in result.output if command == "refresh" else "did you mean inbound?" in result.output
 
 
 def test_a_query_that_was_dropped_is_not_waited_for(traffic) -> None:
-    traffic.say("DROP QUERY inbound")
+    traffic.send("DROP QUERY inbound")
     traffic.tick()
-    result = CliRunner().invoke(app, ["watch", "inbound", "--log", traffic.uri])
+    result = CliRunner().invoke(app, ["watch", "inbound", "--log", traffic.log.uri])
     assert result.exit_code != 0
     assert "there is no query inbound" in result.output
-    kept = CliRunner().invoke(app, ["watch", "inbound", "--log", traffic.uri, "--from-start", "--json", "--for", "0.2"])
+    kept = CliRunner().invoke(
+        app, ["watch", "inbound", "--log", traffic.log.uri, "--from-start", "--json", "--for", "0.2"]
+    )
     assert kept.exit_code == 0
     assert '"query": "inbound"' in kept.output
 
 
 def test_dead_letters_of_a_stream_that_there_is_not(traffic) -> None:
-    result = call("dead", "trafic", "--log", traffic.uri)
+    result = call("dead", "trafic", "--log", traffic.log.uri)
     assert result.exit_code == 1
     assert "there is no stream or table trafic; did you mean traffic? There are: traffic" in result.output
-    assert call("dead", "traffic", "--log", traffic.uri).exit_code == 0
+    assert call("dead", "traffic", "--log", traffic.log.uri).exit_code == 0
 
 
 @pytest.mark.parametrize("clock", [None, lambda: 1])
 def test_a_source_says_at_once_that_its_log_was_deleted(pipeline, clock) -> None:
-    source = Source("traffic", pipeline.uri, name="x", clock=clock)
+    source = Source("traffic", pipeline.log.uri, name="x", clock=clock)
     source.set(("a", "in"), 1.0)
     source.flush()
     pipeline.log.path.unlink()

@@ -27,7 +27,7 @@ def lines(result):
 
 
 def test_watch_gives_the_current_answer_as_json(traffic):
-    found = lines(call("watch", "inbound", "--log", traffic.uri, "--json", "--for", 0))
+    found = lines(call("watch", "inbound", "--log", traffic.log.uri, "--json", "--for", 0))
     assert len(found) == 1
     assert list(found[0]) == ["query", "group", "at", "low", "value", "high", "stale", "settling"]
     assert found[0]["low"] <= found[0]["value"] <= found[0]["high"]
@@ -35,14 +35,14 @@ def test_watch_gives_the_current_answer_as_json(traffic):
 
 
 def test_watch_from_the_start_gives_all_in_order(traffic):
-    found = lines(call("watch", "inbound", "--log", traffic.uri, "--json", "--from-start", "--for", 0.5))
+    found = lines(call("watch", "inbound", "--log", traffic.log.uri, "--json", "--from-start", "--for", 0.5))
     times = [answer["at"] for answer in found]
     assert len(times) > 5
     assert times == sorted(times)
 
 
 def test_watch_on_a_terminal_shows_value_and_bound(traffic):
-    result = call("watch", "inbound", "--log", traffic.uri, "--for", 0.3)
+    result = call("watch", "inbound", "--log", traffic.log.uri, "--for", 0.3)
     assert result.exit_code == 0
     assert "±" in result.stdout
     assert "settled" in result.stdout
@@ -50,7 +50,7 @@ def test_watch_on_a_terminal_shows_value_and_bound(traffic):
 
 def test_watch_into_a_pipe_prints_what_changes_as_it_changes(traffic):
     """Into a file or a pipe there is no picture to draw again: what is printed must not wait for the end."""
-    command = [sys.executable, "-m", "tolerant", "watch", "inbound", "--log", traffic.uri]
+    command = [sys.executable, "-m", "tolerant", "watch", "inbound", "--log", traffic.log.uri]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         try:
             first = [watching.stdout.readline() for _ in range(4)]
@@ -64,7 +64,7 @@ def test_watch_into_a_pipe_prints_what_changes_as_it_changes(traffic):
 
 
 def test_status_counts_what_was_sent(traffic):
-    found = json.loads(call("status", "--log", traffic.uri, "--json").stdout)["traffic"]
+    found = json.loads(call("status", "--log", traffic.log.uri, "--json").stdout)["traffic"]
     assert found["messages"]["hellos"] == 3
     assert found["messages"]["updates"] > 0
     assert found["messages"]["total"] == sum(n for kind, n in found["messages"].items() if kind != "total")
@@ -73,14 +73,14 @@ def test_status_counts_what_was_sent(traffic):
 
 
 def test_status_reads_well(traffic):
-    result = call("status", "--log", traffic.uri)
+    result = call("status", "--log", traffic.log.uri)
     assert result.exit_code == 0
     for word in ("traffic", "messages", "late rows", "test", "live", "inbound"):
         assert word in result.stdout
 
 
 def test_explain_says_where_the_tolerance_goes(traffic):
-    found = json.loads(call("explain", "inbound", "--log", traffic.uri, "--json").stdout)
+    found = json.loads(call("explain", "inbound", "--log", traffic.log.uri, "--json").stdout)
     assert found["query"] == "inbound"
     assert found["within"] == 5
     assert {item["item"] for item in found["items"]} == {'["web-1","in"]', '["web-2","in"]'}
@@ -90,7 +90,7 @@ def test_explain_says_where_the_tolerance_goes(traffic):
 
 
 def test_explain_reads_well(traffic):
-    result = call("explain", "inbound", "--log", traffic.uri)
+    result = call("explain", "inbound", "--log", traffic.log.uri)
     assert result.exit_code == 0
     assert "estimate" in result.stdout
 
@@ -123,13 +123,13 @@ def test_dead_rows_are_shown_with_the_reason(traffic):
     row = {"reason": "value must be finite", "kind": "update", "key": "k", "at": 2**62, "source": "s", "sequence": 1}
     batch = pa.RecordBatch.from_pylist([{**row, "value": np.nan, "payload": b"\x01"}], schema=rows.DEAD)
     traffic.log.append("dead_letters.traffic", batch)
-    assert "value must be finite" in call("dead", "traffic", "--log", traffic.uri).stdout.replace("\n", " ")
-    found = lines(call("dead", "traffic", "--log", traffic.uri, "--json"))
+    assert "value must be finite" in call("dead", "traffic", "--log", traffic.log.uri).stdout.replace("\n", " ")
+    found = lines(call("dead", "traffic", "--log", traffic.log.uri, "--json"))
     assert found[0]["payload"] == "01"
 
 
 def test_nothing_dead_is_said_so(traffic):
-    assert "No row" in call("dead", "traffic", "--log", traffic.uri).stdout
+    assert "No row" in call("dead", "traffic", "--log", traffic.log.uri).stdout
 
 
 @pytest.mark.parametrize("command", [["watch", "q"], ["status"], ["explain", "q"], ["dead", "s"]])
@@ -142,7 +142,7 @@ def test_a_log_that_is_not_there_is_said_without_a_traceback(command, tmp_path):
 
 
 def test_an_unknown_query_is_named_with_those_there_are(traffic):
-    result = call("explain", "outbound", "--log", traffic.uri)
+    result = call("explain", "outbound", "--log", traffic.log.uri)
     assert result.exit_code == 1
     assert "inbound" in result.output
 

@@ -47,9 +47,9 @@ def test_an_error_in_the_file_names_file_line_and_column(place):
 
 def test_a_conflict_with_the_log_is_shown_with_what_resolves_it(place, pipeline):
     file, _ = place
-    pipeline.say(QUERY)
+    pipeline.send(QUERY)
     file.write_text(STREAM + QUERY.replace("SUM", "MAX"))
-    result = call("run", file, "--log", pipeline.uri)
+    result = call("run", file, "--log", pipeline.log.uri)
     assert result.exit_code == 2
     assert f"{file}:2:1: query inbound differs" in result.output
     assert "DROP QUERY inbound; CREATE QUERY inbound AS SELECT MAX(rate)" in result.output

@@ -1,5 +1,4 @@
 import json
-import threading
 
 import pytest
 from typer.testing import CliRunner
@@ -16,37 +15,28 @@ def call(*arguments):
 @pytest.fixture
 def running(traffic):
     """The pipeline, at work in a thread while commands wait for it."""
-    over = threading.Event()
-
-    def work():
-        while not over.wait(0.05):
-            traffic.work()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    yield traffic
-    over.set()
-    thread.join()
+    with traffic:
+        yield traffic
 
 
 def test_a_query_is_registered_altered_and_dropped(running):
     create = "CREATE QUERY outbound AS SELECT SUM(rate) FROM traffic WHERE kind = 'out' WITHIN 2"
-    assert "created" in call("sql", create, "--log", running.uri).stdout
-    assert "altered" in call("sql", "ALTER QUERY outbound WITHIN 1", "--log", running.uri).stdout
+    assert "created" in call("sql", create, "--log", running.log.uri).stdout
+    assert "altered" in call("sql", "ALTER QUERY outbound WITHIN 1", "--log", running.log.uri).stdout
     assert load_catalogue(running.log).queries["outbound"].select.within == 1
-    assert "dropped" in call("sql", "DROP QUERY outbound", "--log", running.uri).stdout
+    assert "dropped" in call("sql", "DROP QUERY outbound", "--log", running.log.uri).stdout
 
 
 def test_the_same_statement_twice_is_no_change(running):
     again = "CREATE QUERY inbound AS SELECT SUM(rate) FROM traffic WHERE kind = 'in' WITHIN 5"
-    result = call("sql", again, "--log", running.uri)
+    result = call("sql", again, "--log", running.log.uri)
     assert result.exit_code == 0
     assert "unchanged" in result.stdout
 
 
 def test_a_conflict_is_refused_before_it_is_sent(traffic):
     end = traffic.log.end()
-    result = call("sql", "CREATE QUERY inbound AS SELECT MAX(rate) FROM traffic WITHIN 5", "--log", traffic.uri)
+    result = call("sql", "CREATE QUERY inbound AS SELECT MAX(rate) FROM traffic WITHIN 5", "--log", traffic.log.uri)
     assert result.exit_code == 2
     assert "inbound exists" in result.output
     assert traffic.log.end() == end
@@ -54,21 +44,21 @@ def test_a_conflict_is_refused_before_it_is_sent(traffic):
 
 def test_without_a_pipeline_it_says_that_the_statement_stands(traffic):
     create = "CREATE QUERY outbound AS SELECT SUM(rate) FROM traffic WHERE kind = 'out' WITHIN 2"
-    result = call("sql", create, "--log", traffic.uri, "--timeout", 0.1)
+    result = call("sql", create, "--log", traffic.log.uri, "--timeout", 0.1)
     assert result.exit_code == 1
     assert "no pipeline since" in result.output
     assert "outbound" in load_catalogue(traffic.log).queries
 
 
 def test_show_lists_what_there_is(traffic):
-    assert "inbound" in call("sql", "SHOW QUERIES", "--log", traffic.uri).stdout
-    found = json.loads(call("sql", "SHOW STREAMS", "--log", traffic.uri, "--json").stdout)
+    assert "inbound" in call("sql", "SHOW QUERIES", "--log", traffic.log.uri).stdout
+    found = json.loads(call("sql", "SHOW STREAMS", "--log", traffic.log.uri, "--json").stdout)
     assert [stream["name"] for stream in found] == ["traffic"]
-    assert "no tables" in call("sql", "SHOW TABLES", "--log", traffic.uri).stdout
+    assert "no tables" in call("sql", "SHOW TABLES", "--log", traffic.log.uri).stdout
 
 
 def test_a_malformed_statement_is_a_wrong_call_with_its_place(traffic):
-    result = call("sql", "CREATE QUERY q AS\n SELECT SUM(rate) FROM traffic", "--log", traffic.uri)
+    result = call("sql", "CREATE QUERY q AS\n SELECT SUM(rate) FROM traffic", "--log", traffic.log.uri)
     assert result.exit_code == 2
     assert "line" in result.output
     assert "WITHIN" in result.output
@@ -76,7 +66,7 @@ def test_a_malformed_statement_is_a_wrong_call_with_its_place(traffic):
 
 
 def test_no_statement_is_a_wrong_call(traffic):
-    assert call("sql", " ; ", "--log", traffic.uri).exit_code == 2
+    assert call("sql", " ; ", "--log", traffic.log.uri).exit_code == 2
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
