@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,14 +24,13 @@ from tolerant.cli import app, health
 from tolerant.cli.extras import EXTRAS
 from tolerant.cli.figures import stream_figures
 from tolerant.cli.run import _register
-from tolerant.kinds.bounded.shard import BoundedShard
-from tolerant.kinds.tables.shard import TableShard
 from tolerant.spark.runner import _is_ours, _reply
 from tolerant.sql.catalogue_reader import CatalogueReader
 from tolerant.streams import SECOND
-from tolerant.transport import open_log
-from tolerant.transport.changes import clock_row
-from tolerant.transport.rows import REPLIES, clock_batch
+from tolerant.testing import LocalPipeline
+from tolerant.transport import PipelineLog, open_log
+from tolerant.transport.common import wall_clock
+from tolerant.transport.rows import REPLIES
 
 TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial"
 PAGES = ("five-minutes.md", "half-an-hour.md", "operate.md")
@@ -41,50 +39,40 @@ _PATIENCE = 240.0
 
 
 class Pipelines(threading.Thread):
-    """What `tolerant run` does, by shards: a stream's or a table's is made when its statement is in the log."""
+    """What `tolerant run` does: a stream's or a table's pipeline starts when its statement is in the log."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(daemon=True)
         self.over, self._uri = threading.Event(), uri
-        self._shards: dict[str, tuple[Any, list[str], int]] = {}
-        self._statements: CatalogueReader | None = None
+        self._pipelines: dict[str, LocalPipeline] = {}
         self.failure: Exception | None = None
         self.steps = 0
 
     def run(self) -> None:
         log = open_log(self._uri)
+        statements = CatalogueReader(log)
         try:
             while not self.over.wait(0.05):
-                self._step(log)
+                self._step(log, statements)
                 self.steps += 1
         except Exception as error:
             self.failure = error
         finally:
             log.close()
 
-    def _step(self, log: Any) -> None:
-        self._statements = self._statements or CatalogueReader(log)
-        replies = [_reply(applied) for applied in self._statements.advance() if _is_ours(applied.statement)]
+    def _step(self, log: PipelineLog, statements: CatalogueReader) -> None:
+        replies = [_reply(applied) for applied in statements.advance() if _is_ours(applied.statement)]
         if replies:
             log.append("replies", pa.RecordBatch.from_pylist(replies, REPLIES))
-        catalogue, now = self._statements.catalogue, time.time_ns() // 1000
-        for name, stream in catalogue.streams.items():
-            topics = [f"updates.{name}", "queries"]
-            shard, _, position = self._shards.get(name) or (BoundedShard(stream, 0, 1, "tutorial"), topics, 0)
-            log.append(topics[0], clock_batch(now // SECOND * SECOND))
-            entries = log.read(topics, position)
-            self._put(log, name, shard, topics, entries, shard.apply(entries) if entries else [])
-        for name, table in catalogue.tables.items():
-            topics = [f"changes.{name}", f"subscriptions.{name}", "queries"]
-            shard, _, position = self._shards.get(name) or (TableShard(table), topics, 0)
-            log.append(topics[0], clock_row(table.columns, now, 1, "tutorial"))
-            entries = log.read(topics, position)
-            self._put(log, name, shard, topics, entries, shard.apply(entries) if entries else [])
+        for name in (*statements.catalogue.streams, *statements.catalogue.tables):
+            if name not in self._pipelines:
+                clock = _whole_seconds if name in statements.catalogue.streams else wall_clock
+                self._pipelines[name] = LocalPipeline(log=log, pipeline=name, clock=clock, checkpoint="tutorial")
+            self._pipelines[name].tick()
 
-    def _put(self, log: Any, name: str, shard: Any, topics: list[str], entries: Any, outputs: Any) -> None:
-        log.append_packed([(output.topic, output.payload) for output in outputs])
-        before = self._shards[name][2] if name in self._shards else 0
-        self._shards[name] = shard, topics, entries[-1].position if entries else before
+
+def _whole_seconds() -> int:
+    return wall_clock() // SECOND * SECOND
 
 
 class Reader:
@@ -176,9 +164,9 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TOLERANT_LOG", raising=False)
     monkeypatch.setattr(health, "FREE", 0)  # this machine's disk is not what is tested
-    found = Reader(tmp_path)
-    yield found
-    found.leave()
+    reader = Reader(tmp_path)
+    yield reader
+    reader.leave()
 
 
 def test_the_ladder(reader: Reader) -> None:

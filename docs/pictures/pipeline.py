@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -11,36 +10,40 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "spark"))
-from rig import START, Rig, key
-
+from tolerant.queries import Answer
+from tolerant.sql import parse
 from tolerant.streams import SECOND
+from tolerant.testing import LocalPipeline
 
 HOSTS = 8
+START = 1_000_000 * SECOND
+STATEMENTS = """
+CREATE STREAM traffic (host STRING, kind STRING, rate DOUBLE) KEY (host, kind);
+CREATE QUERY load AS SELECT AVG(rate) FROM traffic WITHIN 6;
+"""
 
 
 def main() -> None:
     """Play it and draw it."""
-    rig = Rig("CREATE QUERY load AS SELECT AVG(rate) FROM traffic WITHIN 6")
-    core = rig.start("edge")
-    handles = core.register([key(f"host-{n}") for n in range(HOSTS)])
+    pipeline = LocalPipeline(STATEMENTS, now=START)
+    source = pipeline.source("edge")
+    handles = source.register([(f"host-{n}", "in") for n in range(HOSTS)])
     random = np.random.default_rng(4)
     values = random.normal(100, 20, HOSTS)
     truth = []
     for tick in range(180):
         values += random.normal(0, 1, HOSTS) * np.linspace(0.2, 4, HOSTS)
-        core.offer(handles, values.copy(), rig.now)
-        rig.flush("edge")
-        truth.append((rig.now, values.mean()))
+        source.set_many(handles, values.copy())
+        truth.append((pipeline.now, values.mean()))
         if tick in (60, 120):
-            rig.say(f"ALTER QUERY load WITHIN {2 if tick == 60 else 6}")
-        rig.tick()
-    draw(rig, np.array(truth))
+            pipeline.send(parse(f"ALTER QUERY load WITHIN {2 if tick == 60 else 6}"))
+        pipeline.tick()
+    draw(pipeline, np.array(truth))
 
 
-def draw(rig: Rig, truth: np.ndarray) -> None:
+def draw(pipeline: LocalPipeline, truth: np.ndarray) -> None:
     """The band of the answers, and the truth in it."""
-    answers = [answer for answer in rig.answers("load") if answer.low is not None]
+    answers = [Answer(**row) for row in pipeline.rows("answers.load") if row["low"] is not None]
     at = np.array([(answer.at - START) / SECOND for answer in answers])
     low, high = (np.array([getattr(answer, end) for answer in answers]) for end in ("low", "high"))
     settling = np.array([answer.settling for answer in answers])

@@ -1,5 +1,5 @@
 """A source, a client and the commands as they run on a machine that has the base install only: in processes of their
-own, on a log whose pipeline is a shard in this one.
+own, on a log whose pipeline runs in this one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tolerant.client import Client, StatementClient
-from tolerant.kinds.bounded.shard import BoundedShard
+from tolerant.client import Client
 from tolerant.streams import SECOND
+from tolerant.testing import LocalPipeline
 from tolerant.transport import open_log
-from tolerant.transport.rows import clock_batch
+from tolerant.transport.common import wall_clock
 
 HEAVY = (
     "pyspark",
@@ -63,9 +63,7 @@ class EdgeJourney:
     def __init__(self, folder: Path, interpreter: Sequence[str], environment: Mapping[str, str]) -> None:
         self._folder, self._interpreter, self._environment = folder, list(interpreter), dict(environment)
         self._log = open_log(f"sqlite:///{folder}/tolerant.db", create=True)
-        StatementClient(self._log).register(_STREAM)
-        stream = StatementClient(self._log).catalogue().streams["traffic"]
-        self._shard, self._position = BoundedShard(stream, 0, 1, "journey"), 0
+        self._pipeline = LocalPipeline(_STREAM, log=self._log, clock=lambda: wall_clock() // SECOND * SECOND)
 
     def run(self) -> None:
         """Play all of it; what must hold is asserted."""
@@ -139,10 +137,5 @@ class EdgeJourney:
     def _work_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self._log.append("updates.traffic", clock_batch(time.time_ns() // 1000 // SECOND * SECOND))
-            entries = self._log.read(["updates.traffic", "queries"], self._position)
-            if entries:
-                outputs = self._shard.apply(entries)
-                self._log.append_packed([(output.topic, output.payload) for output in outputs])
-                self._position = entries[-1].position
+            self._pipeline.tick()
             time.sleep(0.05)
