@@ -20,13 +20,13 @@ sys.path.append(str(Path(__file__).parents[1] / "spark"))
 
 from encoded_statements import valid
 from mutations import FORGED, Forger, good_rows, of_updates, seed_of
-from rig import START, TRAFFIC, Rig
+from stream_pipeline import START, TRAFFIC, StreamPipeline
 from sum_substitution_play import Play
-from test_kept_shard import LINES, ORDERS, AppendOnlyShop, keep
-from test_lookup_join_shard import LookupShop
-from test_pair_shard import PairShop
-from test_polled_shard import QUOTES_TEXT, TOTAL, Exchange
-from test_table_shard import AREA, STOCK, Shop
+from test_kept_shard import LINES, ORDERS, AppendOnlyPipeline, keep
+from test_lookup_join_shard import LookupPipeline
+from test_pair_shard import PairPipeline
+from test_polled_shard import QUOTES_TEXT, TOTAL, PolledPipeline
+from test_table_shard import AREA, STOCK, StockPipeline
 
 from tolerant.filters.form_choice import QUERIES as SUMS
 from tolerant.kernels.versions import version
@@ -39,6 +39,7 @@ from tolerant.sql import JoinInput, parse
 from tolerant.sql.pipeline_inputs import Views
 from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND, sum_key
+from tolerant.testing import LocalPipeline
 from tolerant.testing.networks import SimulatedNetwork
 from tolerant.transport.changes import COMMON, changes_schema, read_changes
 from tolerant.transport.plans import REPORTS
@@ -103,13 +104,13 @@ class Bounded(Stage):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         own = "host IN ('a', 'b', 'c')"
-        self.rig = Rig(
+        self.pipeline = StreamPipeline(
             f"CREATE QUERY total AS SELECT SUM(rate) FROM traffic WHERE {own} WITHIN 5",
             f"CREATE QUERY most AS SELECT MAX(rate) FROM traffic WHERE {own} WITHIN 2",
             stream=f"{TRAFFIC} WITH (policy = '{self.policy}')",
         )
-        self.log = self.rig.log
-        self.rig.start("edge")
+        self.log = self.pipeline.log
+        self.pipeline.start_source("edge")
         self.values = dict.fromkeys(self.hosts, 10.0)
         self.journal: list[tuple[int, dict[str, float]]] = []
         self.checked = {"total": 0, "most": 0}
@@ -120,14 +121,14 @@ class Bounded(Stage):
 
     @property
     def now(self) -> int:
-        return self.rig.now
+        return self.pipeline.now
 
     def step(self) -> None:
         for host in self.hosts:
             self.values[host] += self.rng.gauss(0, 1)
-        self.rig.set("edge", **self.values)
-        self.journal.append((self.rig.sources["edge"].clock, dict(self.values)))
-        self.rig.tick()
+        self.pipeline.set("edge", **self.values)
+        self.journal.append((self.pipeline.sources["edge"].clock, dict(self.values)))
+        self.pipeline.tick()
         if self.is_sound:
             self._check("total", math.fsum)
             self._check("most", max)
@@ -144,16 +145,16 @@ class Bounded(Stage):
 
     @property
     def is_sound(self) -> bool:
-        return (self.rig.shard.watermark or 0) <= self.rig.now
+        return (self.pipeline.shard.watermark or 0) <= self.pipeline.now
 
     def finish(self) -> None:
         for _ in range(15):
             self.step()
-        if self.is_sound and not self.rig.shard._foreign_epoch:
-            assert self.rig.answers("total")[-1].settled
+        if self.is_sound and not self.pipeline.shard._foreign_epoch:
+            assert self.pipeline.answers("total")[-1].settled
             assert self.settled > 5
-        again = type(self.rig.shard)(self.rig.stream, 0, 1, "checkpoint")
-        snapshot = self.rig.shard.snapshot()
+        again = type(self.pipeline.shard)(self.pipeline.stream, 0, 1, "checkpoint")
+        snapshot = self.pipeline.shard.snapshot()
         again.restore(snapshot)
         assert again.snapshot() == snapshot
 
@@ -173,7 +174,7 @@ class Summed(Stage):
         super().__init__(seed)
         average = "CREATE QUERY q AS SELECT AVG(rate) FROM traffic WHERE host IN ('a', 'b', 'c', 'd') WITHIN 1"
         self.play = Play(average, form=SUMS)
-        self.log, self.rig = self.play.rig.log, self.play.rig
+        self.log, self.pipeline = self.play.pipeline.log, self.play.pipeline
         self.play.start("edge")
         self.readings = dict.fromkeys(self.hosts, 10.0)
         self.checked = self.settled = 0
@@ -190,11 +191,11 @@ class Summed(Stage):
 
     @property
     def now(self) -> int:
-        return self.rig.now
+        return self.pipeline.now
 
     @property
     def is_sound(self) -> bool:
-        return (self.rig.shard.watermark or 0) <= self.rig.now + SECOND
+        return (self.pipeline.shard.watermark or 0) <= self.pipeline.now + SECOND
 
     def step(self) -> None:
         for host in self.hosts:
@@ -205,7 +206,7 @@ class Summed(Stage):
             self.answer = answer
             self._check((answer.at - START) // SECOND - 1)
         self.checked = entries[-1].position if entries else self.checked
-        self._check(((self.rig.shard.watermark or 0) - START) // SECOND - 1)
+        self._check(((self.pipeline.shard.watermark or 0) - START) // SECOND - 1)
 
     def _check(self, tick: int) -> None:
         """The answer that stands holds the truth of a tick."""
@@ -218,7 +219,7 @@ class Summed(Stage):
         before = self.settled
         for _ in range(15):
             self.step()
-        if self.is_sound and not self.rig.shard._foreign_epoch:
+        if self.is_sound and not self.pipeline.shard._foreign_epoch:
             assert self.settled > before
             assert Phase.FORMED in self.play.phases()
         self.play.restore()
@@ -312,22 +313,22 @@ class Rows(Stage):
         super().__init__(seed)
         self.expected: dict[str, dict[str, dict[str, Any]]] = {}
 
-    shop: Any
+    pipeline: Any
 
     @property
     def now(self) -> int:
-        return int(self.shop.now)
+        return int(self.pipeline.now)
 
     @property
     def is_sound(self) -> bool:
-        return (self.shop.shard.watermark or 0) <= self.shop.now
+        return (self.pipeline.shard.watermark or 0) <= self.pipeline.now
 
     def step(self) -> None:
         if self.is_sound:
             for name, table in self.tables().items():
                 self._change(name, table)
         for _ in range(2):
-            self.shop.tick()
+            self.pipeline.tick()
         if self.is_sound:
             self.check()
 
@@ -340,7 +341,7 @@ class Rows(Stage):
     def _change(self, name: str, table: Any) -> None:
         held = self.expected.setdefault(name, {})
         number = 10**9 + self.rng.randrange(30)
-        self.shop.now += 1000
+        self.pipeline.now += 1000
         if self.rng.random() < 0.3 and str(number) in held:
             table.delete(number)
             del held[str(number)]
@@ -353,13 +354,13 @@ class Rows(Stage):
         raise NotImplementedError
 
     def check(self) -> None:
-        for side in self.shop.shard._sides:
+        for side in self.pipeline.shard._sides:
             found = {text: row for text, row in _held_rows(side).items() if _is_true(text)}
             assert found == self.expected.get(side.table.name, {})
 
     def finish(self) -> None:
-        snapshot = self.shop.shard.snapshot()
-        again = self.shop.born()
+        snapshot = self.pipeline.shard.snapshot()
+        again = self.pipeline.new_shard()
         again.restore(snapshot)
         assert again.snapshot() == snapshot
 
@@ -370,11 +371,11 @@ class Tables(Rows):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         lowest = parse("CREATE QUERY lowest(low, high) AS SELECT MIN(y) FROM stock WHERE x BETWEEN low AND high")
-        self.shop = Shop(AREA, lowest)
-        self.log = self.shop.log
-        self.shop.tick()
-        self.shop.subscribe(parse("SUBSCRIBE area(0, 10)"))
-        self.shop.subscribe(parse("SUBSCRIBE lowest(0, 10)"))
+        self.pipeline = StockPipeline(AREA, lowest)
+        self.log = self.pipeline.log
+        self.pipeline.tick()
+        self.pipeline.subscribe(parse("SUBSCRIBE area(0, 10)"))
+        self.pipeline.subscribe(parse("SUBSCRIBE lowest(0, 10)"))
         schema = subscriptions_schema({"low": "DOUBLE", "high": "DOUBLE"})
         row = subscription_row(parse("SUBSCRIBE area(1, 3)"), AREA, STOCK)
         self.kinds = {
@@ -385,7 +386,7 @@ class Tables(Rows):
         self.step()
 
     def tables(self) -> dict[str, Any]:
-        return {"stock": self.shop.table}
+        return {"stock": self.pipeline.table()}
 
     def values(self, name: str) -> dict[str, Any]:
         return {"name": self.rng.choice("xyz"), "x": float(self.rng.randrange(12)), "y": self.rng.randrange(9)}
@@ -398,9 +399,9 @@ class Joined(Rows):
         super().__init__(seed)
         from test_joins_shard import QUERIES, TABLES
 
-        self.shop = PairShop(QUERIES["matched"], QUERIES["near"], tables=TABLES)
-        self.log = self.shop.log
-        self.shop.tick()
+        self.pipeline = PairPipeline(QUERIES["matched"], QUERIES["near"], tables=TABLES)
+        self.log = self.pipeline.log
+        self.pipeline.tick()
         names = {"matched": 4, "near": 2}
         self.kinds = {
             "changes": (changes_topic("supply"), _changes(seed, TABLES[0], self.now)),
@@ -408,12 +409,12 @@ class Joined(Rows):
         }
         for number, name in enumerate(names):
             schema = subscriptions_schema(dict.fromkeys(QUERIES[name].parameters, "DOUBLE"))
-            home = f"subscriptions.{self.shop.pair.name}"
+            home = f"subscriptions.{self.pipeline.relation.name}"
             self.kinds[f"subscriptions {name}"] = home, Forger(seed + 2 + number, schema, [*good_rows(schema, 5)])
         self.step()
 
     def tables(self) -> dict[str, Any]:
-        return dict(self.shop.tables)
+        return {table.name: self.pipeline.table(table.name) for table in self.pipeline.relation.tables}
 
     def values(self, name: str) -> dict[str, Any]:
         level = {"a": float(self.rng.randrange(4))} if name == "supply" else {"c": float(self.rng.randrange(4))}
@@ -431,28 +432,28 @@ class Spread(Rows):
         from test_spread_joins import RANGED, SpreadJoins
 
         self.query, known = self.rng.choice((("matched", ""), ("near", RANGED)))
-        self.shop = SpreadJoins((self.query,), 3, known)
-        self.log = self.shop.log
-        self.shop.tick()
+        self.pipeline = SpreadJoins((self.query,), 3, known)
+        self.log = self.pipeline.log
+        self.pipeline.tick()
         self.subscribed = {}
         for values in PARAMETERS[self.query]:
-            self.shop.join(self.query, values)
-            (row,) = unpack(self.log.read(self.shop.topics[-1])[-1].payload).to_pylist()
+            self.pipeline.join(self.query, values)
+            (row,) = unpack(self.log.read(self.pipeline.topics[-1])[-1].payload).to_pylist()
             self.subscribed[row["id"]] = values
         schema = subscriptions_schema(dict.fromkeys(QUERIES[self.query].parameters, "DOUBLE"))
         self.kinds = {
             "changes": (changes_topic("supply"), _changes(seed, TABLES[0], self.now)),
             "other changes": (changes_topic("demand"), _changes(seed + 1, TABLES[1], self.now)),
-            "subscriptions": (self.shop.topics[-1], Forger(seed + 2, schema, [*good_rows(schema, 5)])),
+            "subscriptions": (self.pipeline.topics[-1], Forger(seed + 2, schema, [*good_rows(schema, 5)])),
         }
         self.step()
 
     @property
     def is_sound(self) -> bool:
-        return (self.shop.shard.shards[0].watermark or 0) <= self.shop.now
+        return (self.pipeline.shard.shards[0].watermark or 0) <= self.pipeline.now
 
     def tables(self) -> dict[str, Any]:
-        return dict(self.shop.tables)
+        return {table.name: self.pipeline.table(table.name) for table in self.pipeline.relation.tables}
 
     def values(self, name: str) -> dict[str, Any]:
         return Joined.values(self, name)
@@ -460,7 +461,7 @@ class Spread(Rows):
     def check(self) -> None:
         for name, true in self.expected.items():
             found: dict[str, dict[str, Any]] = {}
-            for shard in self.shop.shard.shards:
+            for shard in self.pipeline.shard.shards:
                 found |= _held_rows(next(side for side in shard._sides if side.table.name == name))
             assert {text: row for text, row in found.items() if _is_true(text)} == true
 
@@ -472,7 +473,7 @@ class Spread(Rows):
             rows = {name: self.expected.get(name, {}) for name in ("supply", "demand")}
             told: dict[int, set[tuple[int, int]]] = {number: set() for number in self.subscribed}
             # A row that moves to another shard goes in one and comes in the other, in any order: `at` has the order.
-            for row in sorted(self.shop.rows(f"answers.{self.query}"), key=lambda row: (row["at"], row["kind"])):
+            for row in sorted(self.pipeline.rows(f"answers.{self.query}"), key=lambda row: (row["at"], row["kind"])):
                 pair = row["row.supply.id"], row["row.demand.id"]
                 for number in set(row["subscriptions"]) & told.keys():
                     if all(_is_true(str(one)) for one in pair):
@@ -487,9 +488,9 @@ class Kept(Stage):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.shop = self.make_shop()
-        self.log = self.shop.log
-        self.shop.tick()
+        self.pipeline = self.make_pipeline()
+        self.log = self.pipeline.log
+        self.pipeline.tick()
         self.orders: list[tuple[int, int]] = []
         self.lines: list[tuple[int, int]] = []
         self.kinds = {
@@ -497,32 +498,32 @@ class Kept(Stage):
             "other changes": ("changes.lines", _changes(seed + 1, LINES, self.now)),
         }
 
-    def make_shop(self) -> Any:
-        return AppendOnlyShop(keep(100_000), tables=(ORDERS, LINES))
+    def make_pipeline(self) -> Any:
+        return AppendOnlyPipeline(keep(100_000), tables=(ORDERS, LINES))
 
     @property
     def now(self) -> int:
-        return int(self.shop.now)
+        return int(self.pipeline.now)
 
     @property
     def is_sound(self) -> bool:
-        return (self.shop.shard.watermark or 0) <= self.shop.now
+        return (self.pipeline.shard.watermark or 0) <= self.pipeline.now
 
     def step(self) -> None:
         for name, held in (("orders", self.orders), ("lines", self.lines)):
-            self.shop.now += 1000
+            self.pipeline.now += 1000
             number, part = 10**9 + len(self.orders) + len(self.lines), 10**6 + self.rng.randrange(6)
             more = {"note": "n"} if name == "orders" else {"amount": 1.0}
-            self.shop.tables[name].insert(id=number, part=part, **more)
+            self.pipeline.table(name).insert(id=number, part=part, **more)
             held.append((number, part))
         for _ in range(2):
-            self.shop.tick()
+            self.pipeline.tick()
 
     def finish(self) -> None:
         if self.is_sound:
             true = {(one, other) for one, part in self.orders for other, same in self.lines if part == same}
             ids = {one for one, _ in [*self.orders, *self.lines]}
-            said = [pair for pair in self.shop.pairs() if set(pair) <= ids]
+            said = [pair for pair in self.pipeline.pairs() if set(pair) <= ids]
             assert len(said) == len(true)
             assert set(said) == true
 
@@ -530,20 +531,20 @@ class Kept(Stage):
 class KeptSpread(Kept):
     """The same with the rows that are kept spread over three shards: `KEEP n ROWS … WITH (shards = 3)`."""
 
-    def make_shop(self) -> Any:
-        from test_spread_shards import SpreadShop, spread
+    def make_pipeline(self) -> Any:
+        from test_spread_shards import SpreadPipeline, spread
 
-        return SpreadShop(spread(100_000, 3))
+        return SpreadPipeline(spread(100_000, 3))
 
     @property
     def is_sound(self) -> bool:
-        return max(shard.watermark or 0 for shard in self.shop.shard.shards) <= self.shop.now
+        return max(shard.watermark or 0 for shard in self.pipeline.shard.shards) <= self.pipeline.now
 
     def finish(self) -> None:
         super().finish()
-        again = self.shop.born()
-        snapshots = self.shop.shard.snapshot()
-        again.restore(snapshots, [])
+        again = self.pipeline.new_shard()
+        snapshots = self.pipeline.shard.snapshot()
+        again.restore(snapshots)
         assert again.snapshot() == snapshots
 
 
@@ -562,30 +563,30 @@ class LookedUp(Stage):
             parts = pa.table({"id": list(range(20)), "name": [f"p{k}" for k in range(20)], "price": [1.0] * 20})
             pq.write_table(parts, f"{folder}/parts.parquet")
             text = TEXT + PARTS.format(kind="parquet") + LOOKED.format(rows=5)
-            self.shop = LookupShop(Path(folder), text)
-        self.log, self.shop.number, self.orders = self.shop.log, 10**9, dict[int, int]()
-        self.shop.tick()
-        orders = next(table for table in self.shop.pair.tables if table.name == "orders")
+            self.pipeline = LookupPipeline(Path(folder), text)
+        self.log, self.pipeline.number, self.orders = self.pipeline.log, 10**9, dict[int, int]()
+        self.pipeline.tick()
+        orders = next(table for table in self.pipeline.relation.tables if table.name == "orders")
         self.kinds = {"changes": ("changes.orders", _changes(seed, orders, self.now))}
 
     @property
     def now(self) -> int:
-        return int(self.shop.now)
+        return int(self.pipeline.now)
 
     @property
     def is_sound(self) -> bool:
-        return (self.shop.shard.watermark or 0) <= self.shop.now
+        return (self.pipeline.shard.watermark or 0) <= self.pipeline.now
 
     def step(self) -> None:
         part = self.rng.randrange(25)
-        self.shop.order(part)
-        self.orders[self.shop.number] = part
+        self.pipeline.order(part)
+        self.orders[self.pipeline.number] = part
         for _ in range(2):
-            self.shop.tick()
+            self.pipeline.tick()
 
     def finish(self) -> None:
         if self.is_sound:
-            found = [(row[0], row[2], row[3]) for row in self.shop.results() if row[0] in self.orders]
+            found = [(row[0], row[2], row[3]) for row in self.pipeline.results() if row[0] in self.orders]
             assert sorted(found) == [(order, part, f"p{part}") for order, part in self.orders.items() if part < 20]
 
 
@@ -594,8 +595,8 @@ class Polled(Stage):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.shop, self.twin = Exchange(QUOTES_TEXT, TOTAL), Exchange(QUOTES_TEXT, TOTAL)
-        self.log = self.shop.log
+        self.pipeline, self.twin = PolledPipeline(QUOTES_TEXT, TOTAL), PolledPipeline(QUOTES_TEXT, TOTAL)
+        self.log = self.pipeline.log
         self.kinds = {
             "pulls": ("pulls.quotes", Forger(seed, PULLS, [*good_rows(PULLS, self.now)])),
             **put_in("updates.quotes", of_updates(seed + 1, self.now)),
@@ -608,24 +609,24 @@ class Polled(Stage):
 
     @property
     def now(self) -> int:
-        return self.shop.now * SECOND
+        return self.pipeline.now
 
     @property
     def is_sound(self) -> bool:
-        return self.shop.shard.watermark == self.twin.shard.watermark
+        return self.pipeline.shard.watermark == self.twin.shard.watermark
 
     def step(self) -> None:
         for symbol in self.prices:
             self.prices[symbol] += self.rng.gauss(0, 1)
             if self.rng.random() < 0.7:
-                for shop in (self.shop, self.twin):
-                    shop.pull(symbol, self.prices[symbol])
-        for shop in (self.shop, self.twin):
-            shop.tick()
+                for pipeline in (self.pipeline, self.twin):
+                    pipeline.pull(symbol, self.prices[symbol])
+        for pipeline in (self.pipeline, self.twin):
+            pipeline.tick()
         if self.is_sound:
             said, expected = (
-                [row for entry in shop.log.read("answers.total") for row in unpack(entry.payload).to_pylist()]
-                for shop in (self.shop, self.twin)
+                [row for entry in pipeline.log.read("answers.total") for row in unpack(entry.payload).to_pylist()]
+                for pipeline in (self.pipeline, self.twin)
             )
             assert said == expected
             self.answers = len(said)
@@ -673,8 +674,8 @@ class Viewed(Rows):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         views = Views((LINES, ORDERS))
-        self.shop = ViewTables(views)
-        self.log = self.shop.log
+        self.pipeline = ViewTables(views)
+        self.log = self.pipeline.log
         self.kinds = {
             "requests": (refreshes_topic(views.name), Forger(seed, REQUESTS, [*good_rows(REQUESTS, self.now)])),
             "changes": ("changes.orders", _changes(seed + 1, ORDERS, self.now)),
@@ -684,23 +685,19 @@ class Viewed(Rows):
         self.step()
 
     def tables(self) -> dict[str, Any]:
-        return dict(self.shop.tables)
+        return {table.name: self.pipeline.table(table.name) for table in self.pipeline.relation.tables}
 
     def values(self, name: str) -> dict[str, Any]:
         part = self.rng.randrange(5)
         return {"part": part, **({"note": "n"} if name == "orders" else {"amount": 0.5})}
 
 
-class ViewTables(PairShop):
-    """Two tables with the shard of their views."""
+class ViewTables(LocalPipeline):
+    """Two tables with the shard of their views, which also reads a table that is not theirs."""
 
     def __init__(self, views: Views) -> None:
-        self.views = views
-        super().__init__(tables=views.tables)
-        self.topics = ["queries", "changes.orders", "changes.lines", "changes.forged", refreshes_topic(views.name)]
-
-    def born(self) -> ViewShard:
-        return ViewShard(self.views)
+        super().__init__(views.tables, pipeline=views.name, make_shard=lambda: ViewShard(views), now=START)
+        self.topics.append("changes.forged")
 
 
 _STATEMENT = {"kind": FORGED, "key": FORGED, "request": FORGED, "text": ""}

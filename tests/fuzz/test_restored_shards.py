@@ -20,16 +20,25 @@ from tolerant.transport.log import Entry
 BEFORE, AFTER = 8, 6  # steps of the true sources
 
 KINDS: dict[str, Callable[[Any], tuple[Hosted, Hosted]]] = {
-    "bounded": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
-    "adaptive": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
-    "summed": lambda stage: (stage.rig.shard, type(stage.rig.shard)(stage.rig.stream, 0, 1, "checkpoint")),
-    "tables": lambda stage: (stage.shop.shard, stage.shop.born()),
-    "joined": lambda stage: (stage.shop.shard, stage.shop.born()),
-    "kept": lambda stage: (stage.shop.shard, stage.shop.born()),
-    "looked_up": lambda stage: (stage.shop.shard, stage.shop.born()),
-    "polled": lambda stage: (stage.shop.shard, type(stage.shop.shard)(stage.shop.shard._stream)),
+    "bounded": lambda stage: (
+        stage.pipeline.shard,
+        type(stage.pipeline.shard)(stage.pipeline.stream, 0, 1, "checkpoint"),
+    ),
+    "adaptive": lambda stage: (
+        stage.pipeline.shard,
+        type(stage.pipeline.shard)(stage.pipeline.stream, 0, 1, "checkpoint"),
+    ),
+    "summed": lambda stage: (
+        stage.pipeline.shard,
+        type(stage.pipeline.shard)(stage.pipeline.stream, 0, 1, "checkpoint"),
+    ),
+    "tables": lambda stage: (stage.pipeline.shard, stage.pipeline.new_shard()),
+    "joined": lambda stage: (stage.pipeline.shard, stage.pipeline.new_shard()),
+    "kept": lambda stage: (stage.pipeline.shard, stage.pipeline.new_shard()),
+    "looked_up": lambda stage: (stage.pipeline.shard, stage.pipeline.new_shard()),
+    "polled": lambda stage: (stage.pipeline.shard, type(stage.pipeline.shard)(stage.pipeline.shard._stream)),
     "networked": lambda stage: (stage.world.shard, stage.world._born()),
-    "views": lambda stage: (stage.shop.shard, stage.shop.born()),
+    "views": lambda stage: (stage.pipeline.shard, stage.pipeline.new_shard()),
 }
 """Stage → the shard that it plays, and a new one of its kind."""
 
@@ -42,7 +51,7 @@ class History(NamedTuple):
     batches: list[list[Entry]]
     outputs: list[Output]
     end: bytes
-    born: Callable[[], Hosted]
+    new_shard: Callable[[], Hosted]
 
 
 @cache
@@ -52,18 +61,18 @@ def history(name: str) -> History:
         stage.step()
     shard, new = KINDS[name](stage)
     snapshot, batches, outputs = shard.snapshot(), [], []
-    take = shard.take
+    apply = shard.apply
 
     def recorded(batch):
         batches.append(list(batch))
-        said = take(batch)
-        outputs.extend(said)
-        return said
+        applied = apply(batch)
+        outputs.extend(applied)
+        return applied
 
-    shard.take = recorded
+    shard.apply = recorded
     for _ in range(AFTER):
         stage.step()
-    del shard.take
+    del shard.apply
     return History(shard.SCHEMA, snapshot, batches, outputs, shard.snapshot(), lambda: copy.deepcopy(new))
 
 
@@ -79,7 +88,7 @@ def paths(state: State, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
 def test_a_restored_shard_goes_on_as_the_one_before(name):
     played = history(name)
     assert played.outputs
-    shard = played.born()
+    shard = played.new_shard()
     shard.restore(played.snapshot)
     assert shard.snapshot() == played.snapshot
     assert [output for batch in played.batches for output in shard.apply(batch)] == played.outputs
@@ -107,6 +116,6 @@ def test_no_field_of_a_snapshot_can_be_left_out(name):
             part = part[step]
         del part[path[-1]]
         with pytest.raises(ValueError, match=f"lacks '{path[-1]}'"):
-            played.born().restore(played.schema.pack(state))
+            played.new_shard().restore(played.schema.pack(state))
         tried += 1
     assert tried > 5

@@ -1,6 +1,6 @@
 """Shards hosted as on Spark but without it: the real host and splitter, and a recovery like that of `Runner`.
 
-In a rig that calls `shard.apply(entries)` it takes the place of the shard.
+In a `LocalPipeline` it takes the place of the shard.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_table_shard import TOPICS, Shop
+from test_table_shard import TOPICS, StockPipeline
 
 from tolerant.client import Client, StatementClient
 from tolerant.kinds.ranges.channel_groups import Regrouping, coarse, grain, renumbered, tiles
@@ -30,7 +30,7 @@ LINE = parse(f"CREATE QUERY line(low, high) AS SELECT * FROM stock WHERE z BETWE
 SINGLE_SHARD = parse(f"CREATE QUERY alone(x1, y1, x2, y2) AS {BETWEEN} WITH (method = none)")
 
 
-class City(Shop):
+class CityPipeline(StockPipeline):
     """A table of places, and those who watch it."""
 
     def __init__(self, *queries):
@@ -38,7 +38,7 @@ class City(Shop):
         self.watching = {}
 
     def put(self, key, x=0.0, y=0, z=0):
-        self.table.update(id=key, x=float(x), y=int(y), z=int(z))
+        self.table().update(id=key, x=float(x), y=int(y), z=int(z))
 
     def watch(self, name, *values):
         number = self.subscribe(Subscribe(name, values))
@@ -75,7 +75,7 @@ def inside(query, values, row):
 
 def crowded(name="boxs", query=None, rows=120):
     """A hundred rows in a corner of the city, whom four watch; two others are far away."""
-    city = City(query or TILES["box"])
+    city = CityPipeline(query or TILES["box"])
     for x in range(4):
         city.watch(name, x, 0, x + 6, 9)
     city.watch(name, 500, 0, 510, 9)
@@ -127,7 +127,7 @@ def test_who_comes_is_served_at_once_and_who_goes_is_not_served():
 
 def test_with_pieces_each_is_a_channel_and_nothing_is_in_vain():
     query = parse(f"CREATE QUERY parts(x1, y1, x2, y2) AS {BETWEEN} WITH (channel = 0.1, procedure = pieces)")
-    city = City(query)
+    city = CityPipeline(query)
     left, right = city.watch("parts", 0, 0, 6, 9), city.watch("parts", 4, 0, 9, 9)
     city.now += 2 * SECOND
     for key in range(120):
@@ -250,11 +250,11 @@ def test_the_same_log_gives_the_same_groups_however_it_is_cut():
     entries = city.log.read(TOPICS)
     said = []
     for cut in (1, 3, len(entries)):
-        shard, outputs = city.born(), []
+        shard, outputs = city.new_shard(), []
         for start in range(0, len(entries), cut):
             outputs += shard.apply(entries[start : start + cut])
             if start % 2:  # as after a crash
-                again = city.born()
+                again = city.new_shard()
                 again.restore(shard.snapshot())
                 shard = again
         said.append([(o.topic, o.payload) for o in outputs if o.topic.startswith(("channels.", "answers."))])
@@ -281,7 +281,7 @@ NAMES = [*(query.name for query in TILES.values()), "line"]
 @settings(deadline=None, max_examples=60)
 @given(st.lists(TILE_STEPS, min_size=5, max_size=50))
 def test_everybody_hears_exactly_their_answer_whatever_was_merged(steps):
-    city, rows, expected, live = City(*TILES.values(), LINE), {}, {}, {}
+    city, rows, expected, live = CityPipeline(*TILES.values(), LINE), {}, {}, {}
 
     def tell(kind, row):
         for who, values in live.items():
@@ -302,7 +302,7 @@ def test_everybody_hears_exactly_their_answer_whatever_was_merged(steps):
                 city.put(key, x, y, z)
                 change(key, {"id": key, "x": float(x), "y": y, "z": z})
             case ("drop", key):
-                city.table.delete(key)
+                city.table().delete(key)
                 change(key, None)
             case ("join", x1, y1, x2, y2, low, high):
                 city.tick()
@@ -329,7 +329,7 @@ def test_everybody_hears_exactly_their_answer_whatever_was_merged(steps):
         }
         assert told == {who: heard for who, heard in expected.items() if who[0] == name}
     assert city.hearing(TILES["pieces"].name).wasted == 0
-    again = city.born()
+    again = city.new_shard()
     again.restore(city.shard.snapshot())
     assert again.snapshot() == city.shard.snapshot()
 

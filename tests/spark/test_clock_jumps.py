@@ -1,7 +1,7 @@
 """Time that leaps: the shards of every kind pass over years at once, and a lone clock row far ahead does not count."""
 
 import pytest
-from rig import TRAFFIC
+from stream_pipeline import TRAFFIC
 from test_bounded_shard import last, settled
 
 from tolerant.edge import event_clock
@@ -16,26 +16,26 @@ LOAD = "CREATE QUERY load AS SELECT SUM(rate) FROM traffic WITHIN 5"
 POLICIES = ("predictive", "adaptive", "uniform", "exact")
 
 
-def later(rig, time):
+def later(pipeline, time):
     """Nobody is there for so long; then the source sends again, under clock rows that bear each other out."""
-    rig.now += time
-    rig.clock()
-    rig.now += SECOND // 10
-    rig.clock()
-    rig.read()
+    pipeline.now += time
+    pipeline.clock()
+    pipeline.now += SECOND // 10
+    pipeline.clock()
+    pipeline.read()
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("time", [DAY, 400 * DAY, 30 * 365 * DAY])
 def test_a_pipeline_that_was_away_for_years_goes_on_at_once(policy, time):
-    rig = settled(LOAD, stream=f"{TRAFFIC} WITH (policy = '{policy}')", a=1.0, b=2.0)
-    rig.set("edge", a=1.5)
-    later(rig, time)
-    assert rig.shard.watermark >= rig.now - SECOND
-    assert not last(rig)[3]  # nobody has been heard for long
-    rig.set("edge", a=100.0, b=200.0)
-    rig.tick(15)
-    low, value, high, good = last(rig)
+    pipeline = settled(LOAD, stream=f"{TRAFFIC} WITH (policy = '{policy}')", a=1.0, b=2.0)
+    pipeline.set("edge", a=1.5)
+    later(pipeline, time)
+    assert pipeline.shard.watermark >= pipeline.now - SECOND
+    assert not last(pipeline)[3]  # nobody has been heard for long
+    pipeline.set("edge", a=100.0, b=200.0)
+    pipeline.tick(15)
+    low, value, high, good = last(pipeline)
     assert good
     assert low <= 300.0 <= high
     assert value == pytest.approx(300.0, abs=5)
@@ -48,37 +48,37 @@ def test_leaping_says_what_walking_says(policy, monkeypatch):
     found = []
     for most in (10**9, 5):
         monkeypatch.setattr(engine, "LEAP", most)
-        rig = settled(LOAD, stream=f"{TRAFFIC} WITH (policy = '{policy}')", a=1.0, b=2.0)
-        rig.tick(20)
-        rig.now += 3600 * SECOND
-        rig.clock()
-        rig.read()
-        boundaries = rig.shard._engine.counters.boundaries
-        widths = [rig.shard.believed(name) for name in ('["a","in"]', '["b","in"]')]
-        stale = [(answer.at, answer.settled) for answer in rig.answers("load")][-1]
-        rig.set("edge", a=50.0, b=60.0)
-        rig.tick(25)
-        found.append((boundaries, widths if policy != "adaptive" else None, stale[1], last(rig)[3]))
-        low, _, high, good = last(rig)
+        pipeline = settled(LOAD, stream=f"{TRAFFIC} WITH (policy = '{policy}')", a=1.0, b=2.0)
+        pipeline.tick(20)
+        pipeline.now += 3600 * SECOND
+        pipeline.clock()
+        pipeline.read()
+        boundaries = pipeline.shard._engine.counters.boundaries
+        widths = [pipeline.shard.believed(name) for name in ('["a","in"]', '["b","in"]')]
+        stale = [(answer.at, answer.settled) for answer in pipeline.answers("load")][-1]
+        pipeline.set("edge", a=50.0, b=60.0)
+        pipeline.tick(25)
+        found.append((boundaries, widths if policy != "adaptive" else None, stale[1], last(pipeline)[3]))
+        low, _, high, good = last(pipeline)
         assert good
         assert low <= 110.0 <= high
     assert found[0] == found[1]
 
 
 def test_a_lone_clock_row_far_ahead_does_not_move_time_for_ever():
-    rig = settled(LOAD, a=1.0, b=2.0)
-    rig.clock(rig.now + 3 * JUMP)
-    rig.read()
-    assert rig.shard.watermark <= rig.now
-    again = type(rig.shard)(rig.stream, 0, 1, "checkpoint")
-    again.restore(rig.shard.snapshot())
-    assert again.snapshot() == rig.shard.snapshot()
-    rig.shard = again
-    rig.set("edge", a=100.0)
-    rig.tick(3)
-    assert "did not bear it out" in rig.rows("dead_letters.traffic")[-1]["reason"]
-    assert last(rig)[3]
-    assert last(rig)[1] == pytest.approx(102.0, abs=5)
+    pipeline = settled(LOAD, a=1.0, b=2.0)
+    pipeline.clock(pipeline.now + 3 * JUMP)
+    pipeline.read()
+    assert pipeline.shard.watermark <= pipeline.now
+    again = type(pipeline.shard)(pipeline.stream, 0, 1, "checkpoint")
+    again.restore(pipeline.shard.snapshot())
+    assert again.snapshot() == pipeline.shard.snapshot()
+    pipeline.shard = again
+    pipeline.set("edge", a=100.0)
+    pipeline.tick(3)
+    assert "did not bear it out" in pipeline.rows("dead_letters.traffic")[-1]["reason"]
+    assert last(pipeline)[3]
+    assert last(pipeline)[1] == pytest.approx(102.0, abs=5)
 
 
 def test_which_clock_rows_count():

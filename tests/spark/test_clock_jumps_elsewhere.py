@@ -1,8 +1,8 @@
 """Time that leaps, in the shards of polled streams, networks, tables and views."""
 
 import pytest
-from test_polled_shard import QUOTES_TEXT, TOTAL, Exchange
-from test_table_shard import AREA, Shop
+from test_polled_shard import QUOTES_TEXT, TOTAL, PolledPipeline
+from test_table_shard import AREA, StockPipeline
 
 from tolerant.kinds.network import shard as network
 from tolerant.pipeline.clocks import JUMP, Clock
@@ -15,32 +15,32 @@ YEARS = 30 * JUMP
 
 
 def test_a_polled_stream_passes_over_years():
-    shop = Exchange(QUOTES_TEXT, TOTAL)
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
     for _ in range(5):
         for item in "ABC":
-            shop.pull(item, 10.0)
-        shop.tick()
-    shop.log.append("updates.quotes", clock_batch(shop.now * SECOND + YEARS, 1, "checkpoint"))
-    shop.tick()  # goes on from before: the one that was far ahead is nobody's
-    assert "did not bear it out" in list(dead(shop, "quotes"))[-1]["reason"]
-    shop.now += YEARS // SECOND
-    shop.tick()
-    shop.tick()
-    assert shop.shard.watermark == shop.now * SECOND - SECOND // 2
+            pipeline.pull(item, 10.0)
+        pipeline.tick()
+    pipeline.log.append("updates.quotes", clock_batch(pipeline.now + YEARS, 1, "checkpoint"))
+    pipeline.tick()  # goes on from before: the one that was far ahead is nobody's
+    assert "did not bear it out" in list(dead(pipeline, "quotes"))[-1]["reason"]
+    pipeline.now += YEARS
+    pipeline.tick()
+    pipeline.tick()
+    assert pipeline.shard.watermark == pipeline.now - SECOND // 2
     for item in "ABC":
-        shop.pull(item, 20.0)
-    shop.tick()
-    assert shop.shard.poller.last_pull("A") == (20.0, shop.now - 1)
-    again = Exchange()
-    again.history.fold(shop.shard.snapshot())
+        pipeline.pull(item, 20.0)
+    pipeline.tick()
+    assert pipeline.shard.poller.last_pull("A") == (20.0, pipeline.second - 1)
+    again = PolledPipeline(QUOTES_TEXT)
+    again.history.fold(pipeline.shard.snapshot())
     again.restart()
-    assert again.shard.snapshot() == shop.shard.snapshot()
+    assert again.shard.snapshot() == pipeline.shard.snapshot()
 
 
-def dead(shop, name):
+def dead(pipeline, name):
     from tolerant.transport.rows import unpack
 
-    return [row for entry in shop.log.read(f"dead_letters.{name}") for row in unpack(entry.payload).to_pylist()]
+    return [row for entry in pipeline.log.read(f"dead_letters.{name}") for row in unpack(entry.payload).to_pylist()]
 
 
 @pytest.mark.parametrize("most", [10**9, 3])
@@ -67,21 +67,21 @@ def test_a_network_is_not_held_up_by_a_long_sleep():
 
 
 def test_a_table_passes_over_years_and_not_for_a_lone_clock_row():
-    shop = Shop(AREA)
-    shop.table.insert(id=1, name="n", x=1.0, y=1)
-    shop.tick()
-    shop.log.append("changes.stock", clock_row(shop.stock.columns, shop.now + YEARS, 1, "checkpoint"))
-    shop.tick()
-    assert "did not bear it out" in shop.rows("dead_letters.stock")[-1]["reason"]
-    assert shop.shard.watermark <= shop.now
-    shop.now += YEARS
-    shop.tick()
-    shop.tick()
-    assert shop.shard.watermark == shop.now - SECOND // 2
-    shop.table.insert(id=2, name="n", x=1.0, y=1)
-    shop.tick()
-    shop.tick()
-    assert len(shop.shard.relation) == 2
+    pipeline = StockPipeline(AREA)
+    pipeline.table().insert(id=1, name="n", x=1.0, y=1)
+    pipeline.tick()
+    pipeline.log.append("changes.stock", clock_row(pipeline.relation.columns, pipeline.now + YEARS, 1, "checkpoint"))
+    pipeline.tick()
+    assert "did not bear it out" in pipeline.rows("dead_letters.stock")[-1]["reason"]
+    assert pipeline.shard.watermark <= pipeline.now
+    pipeline.now += YEARS
+    pipeline.tick()
+    pipeline.tick()
+    assert pipeline.shard.watermark == pipeline.now - SECOND // 2
+    pipeline.table().insert(id=2, name="n", x=1.0, y=1)
+    pipeline.tick()
+    pipeline.tick()
+    assert len(pipeline.shard.relation) == 2
 
 
 @pytest.mark.parametrize("back", [1, 20 * SECOND, 400 * 24 * 3600 * SECOND])
@@ -106,10 +106,10 @@ def test_an_old_clock_row_drops_no_rows_of_a_network(back):
 
 
 def test_a_topic_that_nobody_reads_is_a_dead_letter():
-    shop = Shop(AREA)
-    shop.tick()
+    pipeline = StockPipeline(AREA)
+    pipeline.tick()
     from tolerant.transport.log import Entry
 
-    shop.shard.apply([Entry("changes.other", 0, 10**6, b"x")])
-    outputs = shop.shard.apply([])
+    pipeline.shard.apply([Entry("changes.other", 0, 10**6, b"x")])
+    outputs = pipeline.shard.apply([])
     assert outputs is not None

@@ -3,7 +3,7 @@
 import warnings
 
 import pytest
-from rig import CHECKPOINT, Rig, key
+from stream_pipeline import StreamPipeline, key
 
 from tolerant.edge import ConflictWarning, Source, SourceConflict
 from tolerant.kinds.bounded.shard import BoundedShard
@@ -16,30 +16,30 @@ LEASE = 10
 
 
 class Live:
-    """A rig whose sources are real ones, on its log and its clock."""
+    """A pipeline whose sources are real ones, on its log and its clock."""
 
     def __init__(self) -> None:
-        self.rig = Rig(AVERAGE)
+        self.pipeline = StreamPipeline(AVERAGE)
         self.sources: dict[str, Source] = {}
 
     def start(self, name: str, **options: str) -> Source:
-        self.sources[name] = Source("traffic", self.rig.log, name, clock=lambda: self.rig.now, **options)
+        self.sources[name] = Source("traffic", self.pipeline.log, name, clock=lambda: self.pipeline.now, **options)
         return self.sources[name]
 
     def tick(self, count: int = 1) -> None:
         for _ in range(count):
-            self.rig.now += SECOND
+            self.pipeline.now += SECOND
             for source in self.sources.values():
                 source.advance()
-            self.rig.clock()
-            self.rig.read()
+            self.pipeline.clock()
+            self.pipeline.read()
 
     @property
     def answer(self):
-        return self.rig.answers("load")[-1]
+        return self.pipeline.answers("load")[-1]
 
     def conflicts(self) -> list[Conflict]:
-        return open_conflicts(self.rig.log, "traffic")
+        return open_conflicts(self.pipeline.log, "traffic")
 
 
 def owned() -> Live:
@@ -56,10 +56,10 @@ def test_the_owner_is_warned_and_takes_its_item_back_when_the_intruder_has_left(
     live = owned()
     intruder = live.start("intruder")
     intruder.set(("a", "in"), 500.0)
-    taken = live.rig.now
+    taken = live.pipeline.now
     live.tick()
     del live.sources["intruder"]  # it dies
-    live.rig.read()
+    live.pipeline.read()
     with pytest.warns(ConflictWarning, match=r"'owner' has lost items of stream 'traffic'.*'\[\"a\",\"in\"\]' by 'int"):
         live.tick(2)
     live.sources["owner"].set(("a", "in"), 11.0)
@@ -70,11 +70,11 @@ def test_the_owner_is_warned_and_takes_its_item_back_when_the_intruder_has_left(
     assert live.answer.low <= 15.5 <= live.answer.high
     assert live.conflicts() == []
     # While both claimed it, nothing was promised.
-    assert not [a for a in live.rig.answers("load") if a.settled and taken <= a.at <= taken + LEASE * SECOND]
+    assert not [a for a in live.pipeline.answers("load") if a.settled and taken <= a.at <= taken + LEASE * SECOND]
     live.sources["owner"].set(("a", "in"), 100.0)
     live.tick(2)
     assert live.answer.low <= 60 <= live.answer.high
-    assert live.rig.rows("dead_letters.traffic") == []
+    assert live.pipeline.rows("dead_letters.traffic") == []
 
 
 def test_a_source_that_raises_says_who_took_what_and_then_takes_it_back() -> None:
@@ -84,7 +84,7 @@ def test_a_source_that_raises_says_who_took_what_and_then_takes_it_back() -> Non
     live.tick(4)
     live.start("intruder").set(("a", "in"), 500.0)
     live.tick()
-    live.rig.now += SECOND
+    live.pipeline.now += SECOND
     owner.flush()  # it takes what is new in the log
     with pytest.raises(SourceConflict, match="by 'intruder'"):
         owner.set(("a", "in"), 11.0)
@@ -105,13 +105,13 @@ def test_the_log_keeps_the_conflict_until_it_is_over() -> None:
         live.tick(8)
     assert live.conflicts() == [Conflict(key("a"), "intruder", "owner", taken)]
     live.tick(LEASE + 2)
-    assert live.rig.log.latest("conflicts.traffic", key("a")) is None
+    assert live.pipeline.log.latest("conflicts.traffic", key("a")) is None
 
 
 def test_two_sources_that_go_on_are_both_told_and_nothing_is_promised_while_they_do() -> None:
     live = owned()
     live.start("intruder")
-    since = live.rig.now
+    since = live.pipeline.now
 
     def quarrel() -> None:
         for number in range(2 * LEASE):
@@ -123,28 +123,28 @@ def test_two_sources_that_go_on_are_both_told_and_nothing_is_promised_while_they
         quarrel()
     named = {str(one.message).split("'")[1] for one in told}
     assert named == {"owner", "intruder"}
-    assert not [a for a in live.rig.answers("load") if a.settled and a.at > since]
+    assert not [a for a in live.pipeline.answers("load") if a.settled and a.at > since]
 
 
 @pytest.mark.parametrize("starts", [1, 5], ids="of {} starts".format)
 @pytest.mark.parametrize("names", [("owner", "intruder"), ("intruder", "owner")], ids=lambda names: f"{names[0]} first")
 def test_of_two_values_of_one_moment_only_that_of_the_new_owner_counts(names: tuple[str, str], starts: int) -> None:
     """Sources stamp their readings with the tick, so two that say something of an item say it of the same moment."""
-    rig = Rig(TOTAL)
-    owner = rig.start("owner")
-    rig.set("owner", a=10.0, b=20.0)
-    rig.tick(4)
-    rig.start("intruder", epoch=starts)
-    rig.set("intruder", a=500.0)
-    rig.tick(2)
-    owner.give_up([key("a")], rig.now + SECOND // 2)
-    rig.now += SECOND
+    pipeline = StreamPipeline(TOTAL)
+    owner = pipeline.start_source("owner")
+    pipeline.set("owner", a=10.0, b=20.0)
+    pipeline.tick(4)
+    pipeline.start_source("intruder", epoch=starts)
+    pipeline.set("intruder", a=500.0)
+    pipeline.tick(2)
+    owner.give_up([key("a")], pipeline.now + SECOND // 2)
+    pipeline.now += SECOND
     for name in names:
-        rig.set(name, a={"owner": 11.0, "intruder": 600.0}[name])
-    del rig.sources["intruder"]
-    rig.clock()
-    rig.tick(2 * LEASE)
-    answer = rig.answers("total")[-1]
+        pipeline.set(name, a={"owner": 11.0, "intruder": 600.0}[name])
+    del pipeline.sources["intruder"]
+    pipeline.clock()
+    pipeline.tick(2 * LEASE)
+    answer = pipeline.answers("total")[-1]
     assert answer.settled
     assert answer.low <= 31.0 <= answer.high
 
@@ -196,17 +196,17 @@ def test_conflicts_survive_a_restart_of_the_pipeline() -> None:
     live.tick()
     live.sources.clear()
     live.tick(2)
-    rig = live.rig
-    assert rig.log.latest("conflicts.traffic", key("a")) is not None
-    twin = BoundedShard(rig.stream, 0, 1, CHECKPOINT)
-    twin.restore(rig.shard.snapshot())
-    assert twin.snapshot() == rig.shard.snapshot()
-    rig.shard = twin
+    pipeline = live.pipeline
+    assert pipeline.log.latest("conflicts.traffic", key("a")) is not None
+    twin = BoundedShard(pipeline.stream, 0, 1, "checkpoint")
+    twin.restore(pipeline.shard.snapshot())
+    assert twin.snapshot() == pipeline.shard.snapshot()
+    pipeline.shard = twin
     live.tick(LEASE + 2)
-    assert rig.log.latest("conflicts.traffic", key("a")) is None
+    assert pipeline.log.latest("conflicts.traffic", key("a")) is None
 
 
 def test_what_to_do_about_conflicts_is_one_of_two() -> None:
-    rig = Rig()
+    pipeline = StreamPipeline()
     with pytest.raises(ValueError, match="on_conflict must be"):
-        Source("traffic", rig.log, "a", on_conflict="ignore")
+        Source("traffic", pipeline.log, "a", on_conflict="ignore")

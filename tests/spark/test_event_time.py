@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from rig import START, TRAFFIC, Rig
+from stream_pipeline import START, TRAFFIC, StreamPipeline
 
 from tolerant.pipeline.delay_histogram import Delays
 from tolerant.pipeline.event_time import EventTime
@@ -48,17 +48,17 @@ def test_the_horizon_follows_the_delays_seen_and_never_goes_back():
 
 
 def test_a_stream_that_waits_for_a_percentile_answers_sooner():
-    rig = Rig(
+    pipeline = StreamPipeline(
         "CREATE QUERY load AS SELECT AVG(rate) FROM traffic WITHIN 0",
         stream=f"{TRAFFIC} WITH (latency = 'p99.9', tick = '50 ms')",
     )
-    rig.start("edge")
+    pipeline.start_source("edge")
     for number in range(700):
-        rig.now += SECOND // 20
-        rig.deliver()
-        rig.set("edge", a=float(number), b=-float(number * number))
-        rig.clock()
-        rig.read()
-    assert rig.answers("load")[-1].at > rig.now - SECOND // 4
-    assert rig.answers("load")[10].at > START
-    assert rig.summary()["late"] == 0
+        pipeline.now += SECOND // 20
+        pipeline.advance()
+        pipeline.set("edge", a=float(number), b=-float(number * number))
+        pipeline.clock()
+        pipeline.read()
+    assert pipeline.answers("load")[-1].at > pipeline.now - SECOND // 4
+    assert pipeline.answers("load")[10].at > START
+    assert pipeline.summary()["late"] == 0

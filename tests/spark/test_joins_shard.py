@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_pair_shard import PairShop
+from test_pair_shard import PairPipeline
 
-from tolerant.client import Client, StatementClient
+from tolerant.client import Client
 from tolerant.kinds.joins import joins
 from tolerant.sql import JoinInput, parse
-from tolerant.sql.subscriptions import subscription_row
 from tolerant.streams import SECOND
 from tolerant.transport.subscriptions import subscription_batches
 
@@ -69,7 +68,7 @@ def results(name, given, rows):
     return {(r["id"], s["id"]): result(r, s, name) for r, s in pairs}
 
 
-class JoinShop(PairShop):
+class JoinPipeline(PairPipeline):
     """Supply and demand with the four queries."""
 
     def __init__(self):
@@ -77,8 +76,7 @@ class JoinShop(PairShop):
 
     def join(self, name, values, kind="SUBSCRIBE"):
         statement = parse(f"{kind} {name}({', '.join(map(str, values))})")
-        self.log.append(f"subscriptions.{HOME}", subscription_row(statement, QUERIES[name], TABLES))
-        StatementClient(self.log).send(statement)
+        self.send(statement)
 
     def join_all(self):
         for name, every in PARAMETERS.items():
@@ -102,9 +100,9 @@ def drain(subscription):
 class Holder:
     """Follows what a subscription hears, and holds the result rows that it has."""
 
-    def __init__(self, shop, name, values):
+    def __init__(self, pipeline, name, values):
         self.name, self.values, self.held, self.position = name, values, {}, None
-        self.one = shop.listen(name, values)
+        self.one = pipeline.listen(name, values)
         self.take(self.one.ready())
 
     def take(self, changes):
@@ -135,21 +133,21 @@ STEPS = st.one_of(
 )  # fmt: skip
 
 
-def play(shop, rows, step):
+def play(pipeline, rows, step):
     match step:
         case ("put", table, key, product, level, b):
             row = {"id": key, "product": product, "a" if table == "supply" else "c": float(level), "b": b}
-            shop.tables[table].update(row)
+            pipeline.table(table).update(row)
             rows[table][key] = row
         case ("drop", table, key):
-            shop.tables[table].delete(key)
+            pipeline.table(table).delete(key)
             rows[table].pop(key, None)
         case ("tick", cut):
-            shop.tick(cut)
+            pipeline.tick(cut=cut)
         case ("restart",):
-            shop.restart()
+            pipeline.restart()
         case ("fold",):
-            shop.fold()
+            pipeline.take_snapshot()
 
 
 @pytest.mark.parametrize("part", [joins.PART, 2])
@@ -157,47 +155,47 @@ def play(shop, rows, step):
 @given(first=st.lists(STEPS, max_size=8), steps=st.lists(STEPS, max_size=30))
 def test_every_subscription_holds_what_brute_force_says(monkeypatch, part, first, steps):
     monkeypatch.setattr(joins, "PART", part)
-    shop, rows = JoinShop(), {"supply": {}, "demand": {}}
+    pipeline, rows = JoinPipeline(), {"supply": {}, "demand": {}}
     for step in first:
-        play(shop, rows, step)
-    shop.join_all()
-    shop.tick()
-    holders = [Holder(shop, name, values) for name, every in PARAMETERS.items() for values in every]
+        play(pipeline, rows, step)
+    pipeline.join_all()
+    pipeline.tick()
+    holders = [Holder(pipeline, name, values) for name, every in PARAMETERS.items() for values in every]
     for step in steps:
         if step[0] == "check":
-            shop.tick()
+            pipeline.tick()
             for holder in holders:
                 holder.check(rows)
-        play(shop, rows, step)
-    shop.tick()
+        play(pipeline, rows, step)
+    pipeline.tick()
     for holder in holders:
         holder.check(rows)
-    again = shop.born()
-    again.restore(shop.shard.snapshot())
-    assert again.snapshot() == shop.shard.snapshot()
-    anew = shop.born()
-    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])]
+    again = pipeline.new_shard()
+    again.restore(pipeline.shard.snapshot())
+    assert again.snapshot() == pipeline.shard.snapshot()
+    anew = pipeline.new_shard()
+    said = [output for entry in pipeline.log.read(pipeline.topics) for output in anew.apply([entry])]
     for name in QUERIES:
         assert [o.payload for o in said if o.topic == f"answers.{name}"] == [
-            entry.payload for entry in shop.log.read(f"answers.{name}")
+            entry.payload for entry in pipeline.log.read(f"answers.{name}")
         ]
 
 
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("seed", range(3))
 def test_one_who_dies_and_resumes_hears_every_change_once(name, seed):
-    chance, shop, rows = random.Random(seed), JoinShop(), {"supply": {}, "demand": {}}
-    shop.join_all()
+    chance, pipeline, rows = random.Random(seed), JoinPipeline(), {"supply": {}, "demand": {}}
+    pipeline.join_all()
     for key in range(3):
-        play(shop, rows, ("put", chance.choice(["supply", "demand"]), key, "p", 1, 0.1))
-    shop.tick()
+        play(pipeline, rows, ("put", chance.choice(["supply", "demand"]), key, "p", 1, 0.1))
+    pipeline.tick()
     values = PARAMETERS[name][0]
-    holder = Holder(shop, name, values)
+    holder = Holder(pipeline, name, values)
     place = holder.position or holder.one.position
     for _ in range(80):
         kind = chance.choice(["put", "put", "put", "drop", "tick", "listen"])
         if kind == "listen":  # a new process, which deals with some of what it hears: perhaps half a transaction
-            changes = drain(shop.listen(name, values, str(place)))
+            changes = drain(pipeline.listen(name, values, str(place)))
             dealt = changes[: chance.randint(0, len(changes))]
             holder.take(dealt)
             place = dealt[-1].position if dealt else place
@@ -211,103 +209,109 @@ def test_one_who_dies_and_resumes_hears_every_change_once(name, seed):
                 chance.randint(0, 3),
                 chance.choice([0.1, 1]),
             )
-            play(shop, rows, {"put": step, "drop": ("drop", table, chance.randrange(5)), "tick": ("tick", None)}[kind])
-    shop.tick()
-    holder.take(drain(shop.listen(name, values, str(place))))
+            play(
+                pipeline,
+                rows,
+                {"put": step, "drop": ("drop", table, chance.randrange(5)), "tick": ("tick", None)}[kind],
+            )
+    pipeline.tick()
+    holder.take(drain(pipeline.listen(name, values, str(place))))
     assert holder.held == results(name, values, rows)
 
 
 def test_a_result_row_is_said_once_with_all_its_subscriptions():
-    shop = JoinShop()
-    shop.join_all()
-    play(shop, {"supply": {}, "demand": {}}, ("put", "supply", 1, "p", 1, 0.0))
-    shop.tables["demand"].insert_many({"id": [7, 8], "product": ["p", "q"], "c": [2.0, 2.0], "b": [0.1, 0.1]})
-    shop.tick()
-    (row,) = shop.rows("answers.matched")
+    pipeline = JoinPipeline()
+    pipeline.join_all()
+    play(pipeline, {"supply": {}, "demand": {}}, ("put", "supply", 1, "p", 1, 0.0))
+    pipeline.table("demand").insert_many({"id": [7, 8], "product": ["p", "q"], "c": [2.0, 2.0], "b": [0.1, 0.1]})
+    pipeline.tick()
+    (row,) = pipeline.rows("answers.matched")
     assert (row["kind"], row["row.supply.id"], row["row.demand.id"], len(row["subscriptions"])) == ("insert", 1, 7, 3)
     assert row["subscriptions"] == sorted(row["subscriptions"])
-    assert len({r["step"] for r in shop.rows("answers.near")}) == 1  # one transaction
+    assert len({r["step"] for r in pipeline.rows("answers.near")}) == 1  # one transaction
 
 
 def test_rows_of_one_moment_that_come_and_go_never_meet():
-    shop, rows = JoinShop(), {"supply": {}, "demand": {}}
-    shop.join_all()
-    play(shop, rows, ("put", "supply", 1, "p", 1, 0.0))
-    shop.tick()
-    shop.now += 1000
-    moment = shop.now
-    shop.tables["supply"].delete(1)
-    shop.now = moment
-    shop.tables["demand"].insert(id=7, product="p", c=1.0, b=0.0)
-    shop.tick()
-    assert shop.rows("answers.matched") == []
+    pipeline, rows = JoinPipeline(), {"supply": {}, "demand": {}}
+    pipeline.join_all()
+    play(pipeline, rows, ("put", "supply", 1, "p", 1, 0.0))
+    pipeline.tick()
+    pipeline.now += 1000
+    moment = pipeline.now
+    pipeline.table("supply").delete(1)
+    pipeline.now = moment
+    pipeline.table("demand").insert(id=7, product="p", c=1.0, b=0.0)
+    pipeline.tick()
+    assert pipeline.rows("answers.matched") == []
 
 
 def test_who_unsubscribes_hears_nothing_more_and_may_come_again():
-    shop, rows = JoinShop(), {"supply": {}, "demand": {}}
-    shop.join("near", (-1, 1))
-    play(shop, rows, ("put", "supply", 1, "p", 1, 0.0))
-    play(shop, rows, ("put", "demand", 1, "p", 1, 0.0))
-    shop.tick()
-    shop.join("near", (-1, 1), "UNSUBSCRIBE")
-    play(shop, rows, ("put", "demand", 2, "p", 1, 0.0))
-    shop.tick()
-    assert len(shop.rows("answers.near")) == 1
-    shop.join("near", (-1, 1))
-    shop.tick()
-    again = Holder(shop, "near", (-1, 1))
+    pipeline, rows = JoinPipeline(), {"supply": {}, "demand": {}}
+    pipeline.join("near", (-1, 1))
+    play(pipeline, rows, ("put", "supply", 1, "p", 1, 0.0))
+    play(pipeline, rows, ("put", "demand", 1, "p", 1, 0.0))
+    pipeline.tick()
+    pipeline.join("near", (-1, 1), "UNSUBSCRIBE")
+    play(pipeline, rows, ("put", "demand", 2, "p", 1, 0.0))
+    pipeline.tick()
+    assert len(pipeline.rows("answers.near")) == 1
+    pipeline.join("near", (-1, 1))
+    pipeline.tick()
+    again = Holder(pipeline, "near", (-1, 1))
     assert len(again.held) == 2
-    play(shop, rows, ("drop", "supply", 1))
-    shop.tick()
+    play(pipeline, rows, ("drop", "supply", 1))
+    pipeline.tick()
     again.check(rows)
     assert again.held == {}
 
 
 def test_a_thousand_subscriptions_come_from_one_batch_and_go():
-    shop = JoinShop()
+    pipeline = JoinPipeline()
     lows = np.arange(1000) / 100
     columns = {"low": pa.array(lows), "high": pa.array(lows + 1)}
     types = {"low": "DOUBLE", "high": "DOUBLE"}
     for batch in subscription_batches("near", types, columns):
-        shop.log.append(f"subscriptions.{HOME}", batch)
-    shop.tables["supply"].insert(id=1, product="p", a=1.0, b=0.0)
-    shop.tables["demand"].insert(id=1, product="p", c=1.0, b=5.0)
+        pipeline.log.append(f"subscriptions.{HOME}", batch)
+    pipeline.table("supply").insert(id=1, product="p", a=1.0, b=0.0)
+    pipeline.table("demand").insert(id=1, product="p", c=1.0, b=5.0)
     for _ in range(12):
-        shop.tick()
-    told = [one for row in shop.rows("answers.near") for one in row["subscriptions"]]  # a row for each of two groups
+        pipeline.tick()
+    told = [
+        one for row in pipeline.rows("answers.near") for one in row["subscriptions"]
+    ]  # a row for each of two groups
     assert len(told) == len(set(told)) == sum((lows <= 5.0) & (lows + 1 >= 5.0))
-    status = json.loads(shop.log.latest(f"status.{HOME}", "summary/0").body)
+    status = json.loads(pipeline.log.latest(f"status.{HOME}", "summary/0").body)
     assert status["subscriptions"]["near"] == 1000
     assert status["results"] == 2
     counts = {"rows": 2, "appeared": len(told), "retracted": 0, "rebuilds": 1, "groups": 10, "hot": 1.0}
     assert status["figures"]["near"] == counts
     columns = {name: column.slice(0, 450) for name, column in columns.items()}
     for batch in subscription_batches("near", types, columns, "unsubscribe"):
-        shop.log.append(f"subscriptions.{HOME}", batch)
-    shop.tables["demand"].delete(1)
-    shop.tick()
-    gone = [one for row in shop.rows("answers.near") for one in row["subscriptions"] if row["kind"] == "delete"]
+        pipeline.log.append(f"subscriptions.{HOME}", batch)
+    pipeline.table("demand").delete(1)
+    pipeline.tick()
+    gone = [one for row in pipeline.rows("answers.near") for one in row["subscriptions"] if row["kind"] == "delete"]
     assert len(gone) == len(set(gone)) == sum(lows[450:] <= 5.0)
 
 
 def test_subscriptions_that_cannot_be_used_change_nothing():
-    shop = JoinShop()
+    pipeline = JoinPipeline()
     types = {"low": "DOUBLE", "high": "DOUBLE"}
     for low, high in ((2.0, 1.0), (math.nan, 1.0), (math.inf, math.inf)):
         columns = {"low": pa.array([0.0, low]), "high": pa.array([1.0, high])}
         for batch in subscription_batches("near", types, columns):
-            shop.log.append(f"subscriptions.{HOME}", batch)
-    shop.tick()
-    reasons = [row["reason"] for row in shop.rows(f"dead_letters.{HOME}")]
+            pipeline.log.append(f"subscriptions.{HOME}", batch)
+    pipeline.tick()
+    reasons = [row["reason"] for row in pipeline.rows(f"dead_letters.{HOME}")]
     assert len(reasons) == 3
     assert all(reason.startswith("subscriptions cannot be used: ") for reason in reasons)
     columns = {"low": pa.array([-math.inf]), "high": pa.array([math.inf])}
     for batch in subscription_batches("near", types, columns):
-        shop.log.append(f"subscriptions.{HOME}", batch)
-    shop.tables["supply"].insert(id=1, product="p", a=1.0, b=0.0)
-    shop.tables["demand"].insert(id=1, product="p", c=1.0, b=5e9)
-    shop.tick()
-    assert len(shop.rows("answers.near")) == 1
+        pipeline.log.append(f"subscriptions.{HOME}", batch)
+    pipeline.table("supply").insert(id=1, product="p", a=1.0, b=0.0)
+    pipeline.table("demand").insert(id=1, product="p", c=1.0, b=5e9)
+    pipeline.tick()
+    assert len(pipeline.rows("answers.near")) == 1
 
 
 @pytest.mark.parametrize(
@@ -321,7 +325,7 @@ def test_columns_of_every_type_can_be_equal(left, right):
     query = parse(
         "CREATE QUERY q AS SELECT * FROM r JOIN s ON r.k = s.k WHERE r.v BETWEEN 0 AND 9 AND s.v BETWEEN 0 AND 9"
     )
-    shop, chance = PairShop(query, tables=tables), random.Random(f"{left} {right}")
+    pipeline, chance = PairPipeline(query, tables=tables), random.Random(f"{left} {right}")
     makers = {
         "BIGINT": lambda n: 2**53 + n if (left, right) == ("BIGINT", "BIGINT") else n,
         "INT": lambda n: n,
@@ -336,16 +340,16 @@ def test_columns_of_every_type_can_be_equal(left, right):
         key, number = chance.randrange(4), chance.randrange(4)
         row = {"id": key, "k": makers[left if name == "r" else right](number), "v": chance.randint(-1, 3)}
         if chance.random() < 0.8:
-            shop.tables[name].update(row)
+            pipeline.table(name).update(row)
             held[name][key] = row
         else:
-            shop.tables[name].delete(key)
+            pipeline.table(name).delete(key)
             held[name].pop(key, None)
         if round_ % 9 == 0:
-            shop.fold() if round_ % 2 else shop.restart()
-            shop.tick()
-    shop.tick()
-    one = Client(shop.log).subscribe("q")
+            pipeline.take_snapshot() if round_ % 2 else pipeline.restart()
+            pipeline.tick()
+    pipeline.tick()
+    one = Client(pipeline.log).subscribe("q")
     current = {(change.row["r.id"], change.row["s.id"]) for change in one.ready()}
     expected = {
         (r["id"], s["id"])
@@ -353,7 +357,7 @@ def test_columns_of_every_type_can_be_equal(left, right):
         if r["k"] == s["k"] and r["v"] >= 0 and s["v"] >= 0
     }  # fmt: skip
     told = set()
-    for row in shop.rows("answers.q"):
+    for row in pipeline.rows("answers.q"):
         pair = row["row.r.id"], row["row.s.id"]
         assert (pair in told) == (row["kind"] == "delete")
         told.symmetric_difference_update({pair})
@@ -361,16 +365,16 @@ def test_columns_of_every_type_can_be_equal(left, right):
 
 
 def test_two_clocks_and_late_rows():
-    shop, rows = JoinShop(), {"supply": {}, "demand": {}}
-    shop.join_all()
-    shop.tick()
-    shop.now -= SECOND
-    play(shop, rows, ("put", "supply", 1, "p", 1, 0.0))
-    shop.flush()
-    play(shop, rows, ("put", "demand", 1, "p", 1, 0.0))
-    shop.flush()
-    shop.now += SECOND
-    shop.read()
-    assert len(shop.rows("answers.matched")) == 1
-    holder = Holder(shop, "matched", PARAMETERS["matched"][0])
+    pipeline, rows = JoinPipeline(), {"supply": {}, "demand": {}}
+    pipeline.join_all()
+    pipeline.tick()
+    pipeline.now -= SECOND
+    play(pipeline, rows, ("put", "supply", 1, "p", 1, 0.0))
+    pipeline.flush()
+    play(pipeline, rows, ("put", "demand", 1, "p", 1, 0.0))
+    pipeline.flush()
+    pipeline.now += SECOND
+    pipeline.read()
+    assert len(pipeline.rows("answers.matched")) == 1
+    holder = Holder(pipeline, "matched", PARAMETERS["matched"][0])
     holder.check(rows)

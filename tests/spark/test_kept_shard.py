@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_pair_shard import PairShop
+from test_pair_shard import PairPipeline
 
 from tolerant.client import Client, kept_share
-from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.pipeline.join_codes import codes
 from tolerant.retention import Store, join
 from tolerant.sql import AppendOnlyJoinInput, PipelineId, parse
@@ -26,11 +25,8 @@ def keep(rows, name="kept"):
     return parse(f"CREATE QUERY {name} AS SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS")
 
 
-class AppendOnlyShop(PairShop):
-    """Two tables that only grow, with the shard of their queries."""
-
-    def born(self):
-        return AppendOnlyJoinShard(AppendOnlyJoinInput.of(*self.pair.tables))
+class AppendOnlyPipeline(PairPipeline):
+    """Two tables that only grow, with queries over both."""
 
     def pairs(self, name="kept"):
         """(order, line) of the results, in the order in which they were said."""
@@ -41,10 +37,10 @@ class AppendOnlyShop(PairShop):
         self.now += 1000
         moment, self.number = self.now, getattr(self, "number", 0) + 1
         if order is not None:
-            self.tables["orders"].insert(id=2 * self.number, part=order, note=f"é{order}")
+            self.table("orders").insert(id=2 * self.number, part=order, note=f"é{order}")
         if line is not None:
             self.now = moment
-            self.tables["lines"].insert(id=2 * self.number + 1, part=line, amount=line / 2)
+            self.table("lines").insert(id=2 * self.number + 1, part=line, amount=line / 2)
 
 
 def all_pairs(orders, lines):
@@ -66,21 +62,21 @@ STEPS = st.one_of(
 @settings(deadline=None, max_examples=30)
 @given(steps=st.lists(STEPS, max_size=40), room=st.integers(1, 8))
 def test_what_is_said_depends_on_the_log_alone_and_is_what_the_rows_kept_give(steps, room):
-    shop, orders, lines = AppendOnlyShop(keep(room), keep(1000, "all"), tables=(ORDERS, LINES)), {}, {}
+    pipeline, orders, lines = AppendOnlyPipeline(keep(room), keep(1000, "all"), tables=(ORDERS, LINES)), {}, {}
     for step in steps:
         match step:
             case ("put", order, line):
-                shop.put(order, line)
-                orders |= {} if order is None else {2 * shop.number: order}
-                lines |= {} if line is None else {2 * shop.number + 1: line}
+                pipeline.put(order, line)
+                orders |= {} if order is None else {2 * pipeline.number: order}
+                lines |= {} if line is None else {2 * pipeline.number + 1: line}
             case ("tick", cut):
-                shop.tick(cut)
+                pipeline.tick(cut=cut)
             case ("restart",):
-                shop.restart()
+                pipeline.restart()
             case ("fold",):
-                shop.fold()
-    shop.tick()
-    found, complete = shop.pairs(), shop.pairs("all")
+                pipeline.take_snapshot()
+    pipeline.tick()
+    found, complete = pipeline.pairs(), pipeline.pairs("all")
     expected = {(o, n) for o, part in orders.items() for n, other in lines.items() if part == other}
     assert len(complete) == len(expected)
     assert set(complete) == expected
@@ -88,14 +84,16 @@ def test_what_is_said_depends_on_the_log_alone_and_is_what_the_rows_kept_give(st
     assert set(found) <= expected
     if len(orders) + len(lines) <= room:
         assert set(found) == expected
-    for query in shop.shard._queries.values():
+    for query in pipeline.shard._queries.values():
         assert query.held == sum(map(len, query._rows)) <= query.query.select.rows
-    again = shop.born()
-    again.restore(shop.shard.snapshot())
-    assert again.snapshot() == shop.shard.snapshot()
-    anew = shop.born()
-    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])]
-    assert [o.payload for o in said if o.topic == "answers.kept"] == [e.payload for e in shop.log.read("answers.kept")]
+    again = pipeline.new_shard()
+    again.restore(pipeline.shard.snapshot())
+    assert again.snapshot() == pipeline.shard.snapshot()
+    anew = pipeline.new_shard()
+    said = [output for entry in pipeline.log.read(pipeline.topics) for output in anew.apply([entry])]
+    assert [o.payload for o in said if o.topic == "answers.kept"] == [
+        e.payload for e in pipeline.log.read("answers.kept")
+    ]
 
 
 def drifting(ticks, lag, noise, seed=0):
@@ -105,46 +103,46 @@ def drifting(ticks, lag, noise, seed=0):
 
 def test_results_are_those_of_the_core_over_the_same_rows():
     orders, lines = drifting(600, 20, 8)
-    shop, store, expected = AppendOnlyShop(keep(30), tables=(ORDERS, LINES)), Store(30, same_tick=True), []
+    pipeline, store, expected = AppendOnlyPipeline(keep(30), tables=(ORDERS, LINES)), Store(30, same_tick=True), []
     for t, (order, line) in enumerate(zip(orders.tolist(), lines.tolist(), strict=True)):
-        shop.put(order, line)
+        pipeline.put(order, line)
         if t % 37 == 0:
-            shop.tick(random.Random(t).choice([None, 1, 3]))
+            pipeline.tick(cut=random.Random(t).choice([None, 1, 3]))
         for k, value in enumerate((order, line)):
             held, new = store.offer(k, [2 * (t + 1) + k], [value])
             expected += [(h, n) if k else (n, h) for h, n in zip(held.tolist(), new.tolist(), strict=True)]
         store.tick()
-    shop.tick()
-    assert sorted(shop.pairs()) == sorted(expected)
+    pipeline.tick()
+    assert sorted(pipeline.pairs()) == sorted(expected)
     at_once = np.count_nonzero(orders == lines)  # the simulation does not count pairs of one moment
     assert len(expected) - at_once >= 0.95 * join(orders, lines, 30).results
     assert len(expected) >= 0.75 * all_pairs(orders.tolist(), lines.tolist())
 
 
 def test_many_rows_of_one_moment_are_cut_into_ticks():
-    shop = AppendOnlyShop(keep(50), tables=(ORDERS, LINES))
+    pipeline = AppendOnlyPipeline(keep(50), tables=(ORDERS, LINES))
     parts = np.random.default_rng(1).integers(0, 60, 400)
-    shop.tables["orders"].insert_many({"id": list(range(400)), "part": parts.tolist(), "note": ["x"] * 400})
-    shop.tick()
-    shop.tables["lines"].insert_many({"id": list(range(60)), "part": list(range(60)), "amount": [1.0] * 60})
-    shop.tick()
-    assert 0 < len(shop.pairs()) <= 400
-    assert all(parts[order] == line for order, line in shop.pairs())
-    assert shop.shard._queries["kept"].held == 50
+    pipeline.table("orders").insert_many({"id": list(range(400)), "part": parts.tolist(), "note": ["x"] * 400})
+    pipeline.tick()
+    pipeline.table("lines").insert_many({"id": list(range(60)), "part": list(range(60)), "amount": [1.0] * 60})
+    pipeline.tick()
+    assert 0 < len(pipeline.pairs()) <= 400
+    assert all(parts[order] == line for order, line in pipeline.pairs())
+    assert pipeline.shard._queries["kept"].held == 50
 
 
 def test_rows_that_are_deleted_or_replaced_are_dead_letters():
-    shop = AppendOnlyShop(keep(10), tables=(ORDERS, LINES))
-    shop.put(order=3)
-    shop.put(order=4)
-    shop.tables["orders"].delete(2)
-    shop.tables["orders"].update(id=4, part=5, note="changed")
-    shop.put(line=3)
-    shop.put(line=4)
-    shop.put(line=5)
-    shop.tick()
-    assert shop.pairs() == [(2, 7), (4, 9)]
-    dead = shop.rows(f"dead_letters.{HOME}")
+    pipeline = AppendOnlyPipeline(keep(10), tables=(ORDERS, LINES))
+    pipeline.put(order=3)
+    pipeline.put(order=4)
+    pipeline.table("orders").delete(2)
+    pipeline.table("orders").update(id=4, part=5, note="changed")
+    pipeline.put(line=3)
+    pipeline.put(line=4)
+    pipeline.put(line=5)
+    pipeline.tick()
+    assert pipeline.pairs() == [(2, 7), (4, 9)]
+    dead = pipeline.rows(f"dead_letters.{HOME}")
     assert [(row["kind"], row["key"]) for row in dead] == [("delete", "2"), ("delete", "4"), ("insert", "4")]
     assert dead[0]["reason"] == (
         "a row of orders cannot be deleted: queries with KEEP are over tables that only grow"
@@ -154,21 +152,21 @@ def test_rows_that_are_deleted_or_replaced_are_dead_letters():
 
 def test_the_share_of_results_that_is_kept():
     orders, lines = drifting(600, 40, 30, seed=4)
-    shop = AppendOnlyShop(keep(60), keep(5000, "all"), tables=(ORDERS, LINES))
+    pipeline = AppendOnlyPipeline(keep(60), keep(5000, "all"), tables=(ORDERS, LINES))
     for t, (order, line) in enumerate(zip(orders.tolist(), lines.tolist(), strict=True)):
-        shop.put(order, line)
+        pipeline.put(order, line)
         if t % 200 == 199:
-            shop.tick()
+            pipeline.tick()
     for _ in range(12):
-        shop.tick()
-    found, possible = len(shop.pairs()), all_pairs(orders.tolist(), lines.tolist())
-    said = kept_share(shop.log, "kept")
-    assert said.found == found < possible == len(shop.pairs("all"))
+        pipeline.tick()
+    found, possible = len(pipeline.pairs()), all_pairs(orders.tolist(), lines.tolist())
+    said = kept_share(pipeline.log, "kept")
+    assert said.found == found < possible == len(pipeline.pairs("all"))
     assert 0 < said.error < 0.1
     assert abs(said.share - found / possible) < 4 * said.error
-    assert kept_share(shop.log, "all").share == 1.0
-    assert shop.rows("answers.kept")[-1]["share"] == said.share
-    status = json.loads(shop.log.latest(f"status.{HOME}", "summary/0").body)
+    assert kept_share(pipeline.log, "all").share == 1.0
+    assert pipeline.rows("answers.kept")[-1]["share"] == said.share
+    status = json.loads(pipeline.log.latest(f"status.{HOME}", "summary/0").body)
     figures = status["figures"]["kept"]
     assert figures | {"share": 0, "error": 0} == {"rows": 1200, "kept": 60, "found": found, "share": 0, "error": 0}
     assert abs(figures["share"] - said.share) < 1e-4
@@ -183,31 +181,33 @@ def drain(subscription):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_one_who_dies_and_resumes_hears_every_result_once(seed):
-    chance, shop, heard = random.Random(seed), AppendOnlyShop(keep(20), tables=(ORDERS, LINES)), []
+    chance, pipeline, heard = random.Random(seed), AppendOnlyPipeline(keep(20), tables=(ORDERS, LINES)), []
     for part in range(6):
-        shop.put(part, part)
-    shop.tick()
-    one = Client(shop.log).subscribe("kept")
+        pipeline.put(part, part)
+    pipeline.tick()
+    one = Client(pipeline.log).subscribe("kept")
     assert list(one.ready()) == []  # what was said before is not held
-    place, before = one.position, len(shop.pairs())
+    place, before = one.position, len(pipeline.pairs())
     for _ in range(60):
         kind = chance.choice(["put", "put", "put", "tick", "anew", "listen"])
         if kind == "put":
-            shop.put(chance.choice([None, chance.randrange(6)]), chance.choice([None, chance.randrange(6)]))
+            pipeline.put(chance.choice([None, chance.randrange(6)]), chance.choice([None, chance.randrange(6)]))
         elif kind == "tick":
-            shop.tick()
+            pipeline.tick()
         elif kind == "anew":  # another pipeline says everything again
-            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])
-            shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.kept"])
+            said = pipeline.new_shard().apply(
+                [e for e in pipeline.log.read(pipeline.topics) if e.position <= pipeline.position]
+            )
+            pipeline.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.kept"])
         else:
-            changes = drain(Client(shop.log).subscribe("kept", position=str(place)))
+            changes = drain(Client(pipeline.log).subscribe("kept", position=str(place)))
             dealt = changes[: chance.randint(0, len(changes))]
             heard += [(change.row["orders.id"], change.row["lines.id"]) for change in dealt]
             place = dealt[-1].position if dealt else place
-    shop.tick()
-    rest = drain(Client(shop.log).subscribe("kept", position=str(place)))
+    pipeline.tick()
+    rest = drain(Client(pipeline.log).subscribe("kept", position=str(place)))
     heard += [(change.row["orders.id"], change.row["lines.id"]) for change in rest]
-    assert heard == list(dict.fromkeys(shop.pairs()))[before:]
+    assert heard == list(dict.fromkeys(pipeline.pairs()))[before:]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,11 @@ def test_one_who_dies_and_resumes_hears_every_result_once(seed):
 def test_columns_of_every_type_can_be_equal(left, right):
     tables = tuple(parse(f"CREATE TABLE {n} (id BIGINT, k {t}) KEY (id)") for n, t in (("r", left), ("s", right)))
     query = parse("CREATE QUERY q AS SELECT * FROM s JOIN r ON s.k = r.k KEEP 500 ROWS")
-    shop, chance, held = AppendOnlyShop(query, tables=tables), random.Random(f"{left} {right}"), {"r": {}, "s": {}}
+    pipeline, chance, held = (
+        AppendOnlyPipeline(query, tables=tables),
+        random.Random(f"{left} {right}"),
+        {"r": {}, "s": {}},
+    )
     makers = {
         "BIGINT": lambda n: 2**63 - 1 - n if (left, right) == ("BIGINT", "BIGINT") else n - 2,
         "INT": lambda n: n,
@@ -229,13 +233,13 @@ def test_columns_of_every_type_can_be_equal(left, right):
     for number in range(60):
         name = chance.choice("rs")
         value = makers[left if name == "r" else right](chance.randrange(5))
-        shop.tables[name].insert(id=number, k=value)
+        pipeline.table(name).insert(id=number, k=value)
         held[name][number] = value
         if number % 9 == 0:
-            shop.fold() if number % 2 else shop.restart()
-            shop.tick()
-    shop.tick()
-    told = [(row["row.r.id"], row["row.s.id"]) for row in shop.rows("answers.q")]
+            pipeline.take_snapshot() if number % 2 else pipeline.restart()
+            pipeline.tick()
+    pipeline.tick()
+    told = [(row["row.r.id"], row["row.s.id"]) for row in pipeline.rows("answers.q")]
     assert sorted(told) == sorted((a, b) for a, x in held["r"].items() for b, y in held["s"].items() if x == y)
 
 
@@ -247,12 +251,12 @@ def test_codes_of_equal_values_are_equal():
 
 
 def test_a_late_row_joins_what_is_there_then():
-    shop = AppendOnlyShop(keep(10), tables=(ORDERS, LINES))
-    shop.put(order=1)
-    shop.tick()
-    shop.now -= SECOND
-    shop.tables["lines"].insert(id=99, part=1, amount=0.0)
-    shop.flush()
-    shop.now += SECOND
-    shop.read()
-    assert shop.pairs() == [(2, 99)]
+    pipeline = AppendOnlyPipeline(keep(10), tables=(ORDERS, LINES))
+    pipeline.put(order=1)
+    pipeline.tick()
+    pipeline.now -= SECOND
+    pipeline.table("lines").insert(id=99, part=1, amount=0.0)
+    pipeline.flush()
+    pipeline.now += SECOND
+    pipeline.read()
+    assert pipeline.pairs() == [(2, 99)]

@@ -9,22 +9,21 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_kept_shard import AppendOnlyShop, drain
+from test_kept_shard import drain
 
 from tolerant.cli.explain_joins import standing_join
 from tolerant.cli.statement_output import submit
 from tolerant.client import Client, StatementClient, kept_share, load_catalogue
-from tolerant.edge import Table, load_lookup
+from tolerant.edge import load_lookup
 from tolerant.kinds.kept_joins.lookup_join import fetch_from
 from tolerant.kinds.kept_joins.select import KeepJoinSelect
 from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.pipeline.join_codes import codes
 from tolerant.retention import Lookups
-from tolerant.sql import AppendOnlyJoinInput, StatementError
-from tolerant.testing.shard_history import ShardHistory
+from tolerant.sql import StatementError
+from tolerant.testing import LocalPipeline
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.rows import compacted
-from tolerant.transport.topics import changes_topic
 
 HOME = "orders~parts"
 ORDERS = "CREATE TABLE orders (id BIGINT, part BIGINT, note STRING) KEY (id);"
@@ -32,30 +31,24 @@ PARTS = "CREATE TABLE parts (id BIGINT, name STRING, price DOUBLE) KEY (id) FROM
 LOOKED = "CREATE QUERY looked AS SELECT * FROM orders JOIN parts ON orders.part = parts.id KEEP {rows} ROWS;"
 
 
-class LookupShop(AppendOnlyShop):
-    """Orders that grow, parts that stand in a file, and the shard of the queries over both."""
+class LookupPipeline(LocalPipeline):
+    """Orders that grow, and parts that stand in a file."""
 
     def __init__(self, folder, text):
-        self.folder, self.log, self.position = folder, MemoryLog(), 0
-        self.now, self.number, self.history = 10**12, 0, ShardHistory()
-        self.send(text)
-        tables = load_catalogue(self.log).tables
-        self.pair = AppendOnlyJoinInput.of(*tables.values())
-        self.tables = {name: Table(table, self.log, "shop", clock=lambda: self.now) for name, table in tables.items()}
-        self.topics = ["queries", *(changes_topic(name) for name in tables), f"subscriptions.{HOME}"]
-        self.shard = self.born()
+        self.folder, self.number = folder, 0
+        super().__init__(text, now=10**12)
 
     def send(self, text):
-        for statement in StatementClient(self.log).missing(StatementClient(self.log).parse(text), self.folder):
-            submit(StatementClient(self.log), statement, self.folder)
+        for statement in self.statements.missing(self.statements.parse(text), self.folder):
+            submit(self.statements, statement, self.folder)
 
-    def born(self):
-        return AppendOnlyJoinShard(self.pair, fetch=fetch_from(self.log))
+    def new_shard(self):
+        return AppendOnlyJoinShard(self.relation, fetch=fetch_from(self.log))
 
     def order(self, part):
         self.now += 1000
         self.number += 1
-        self.tables["orders"].insert(id=self.number, part=part, note=f"é{part}")
+        self.table("orders").insert(id=self.number, part=part, note=f"é{part}")
 
     def results(self):
         return [
@@ -73,9 +66,9 @@ def written(folder, parts, kind="parquet"):
         (folder / "parts.csv").write_text("\n".join(["id,name,price", *lines]), encoding="utf-8")
 
 
-def shop_of(folder, parts, rows, kind="parquet"):
+def pipeline_of(folder, parts, rows, kind="parquet"):
     written(folder, parts, kind)
-    return LookupShop(folder, ORDERS + PARTS.format(kind=kind) + LOOKED.format(rows=rows))
+    return LookupPipeline(folder, ORDERS + PARTS.format(kind=kind) + LOOKED.format(rows=rows))
 
 
 def expected(orders, parts):
@@ -87,14 +80,14 @@ def expected(orders, parts):
 )
 @pytest.mark.filterwarnings("ignore::tolerant.transport.records.BadRecord")
 def test_a_row_of_the_file_that_cannot_be_read_is_not_there(tmp_path, body):
-    shop = shop_of(tmp_path, range(4), 2)
-    (topic,) = (topic for topic in shop.log.topics() if topic.startswith("rows.parts"))
-    shop.log.append(topic, compacted([("2", 10**6, body)]))
+    pipeline = pipeline_of(tmp_path, range(4), 2)
+    (topic,) = (topic for topic in pipeline.log.topics() if topic.startswith("rows.parts"))
+    pipeline.log.append(topic, compacted([("2", 10**6, body)]))
     for part in (1, 2, 3):
-        shop.order(part)
+        pipeline.order(part)
     for _ in range(3):
-        shop.tick()
-    assert shop.results() == expected([1, 2, 3], {1, 3})
+        pipeline.tick()
+    assert pipeline.results() == expected([1, 2, 3], {1, 3})
 
 
 STEPS = st.one_of(
@@ -112,102 +105,104 @@ def test_every_result_is_found_and_what_is_said_depends_on_the_log_alone(tmp_pat
     folder, parts, orders = tmp_path_factory.mktemp("shop"), set(range(8)), []
     written(folder, parts)
     select = "parts JOIN orders ON orders.part = parts.id" if turned else "orders JOIN parts ON orders.part = parts.id"
-    shop = LookupShop(
+    pipeline = LookupPipeline(
         folder,
         ORDERS + PARTS.format(kind="parquet") + f"CREATE QUERY looked AS SELECT * FROM {select} KEEP {rows} ROWS;",
     )
     for step in steps:
         match step:
             case ("order", part):
-                shop.order(part)
+                pipeline.order(part)
                 orders.append(part)
             case ("tick", cut):
-                shop.tick(cut)
+                pipeline.tick(cut=cut)
             case ("restart",):
-                shop.restart()
+                pipeline.restart()
             case ("fold",):
-                shop.fold()
-    shop.tick()
-    assert shop.results() == expected(orders, parts)
-    (query,) = shop.shard._queries.values()
+                pipeline.take_snapshot()
+    pipeline.tick()
+    assert pipeline.results() == expected(orders, parts)
+    (query,) = pipeline.shard._queries.values()
     assert query.held == len(query._rows) <= rows
     hits = Lookups.bounded(rows).take(codes(np.array(orders, np.int64)))
     assert (query._lookups.asked, query._lookups.hits) == (len(orders), hits.sum())
-    again = shop.born()
-    again.restore(shop.shard.snapshot())
-    assert again.snapshot() == shop.shard.snapshot()
-    anew = shop.born()
-    said = [output for entry in shop.log.read(shop.topics) for output in anew.apply([entry])]
-    answers = [e.payload for e in shop.log.read("answers.looked")]
+    again = pipeline.new_shard()
+    again.restore(pipeline.shard.snapshot())
+    assert again.snapshot() == pipeline.shard.snapshot()
+    anew = pipeline.new_shard()
+    said = [output for entry in pipeline.log.read(pipeline.topics) for output in anew.apply([entry])]
+    answers = [e.payload for e in pipeline.log.read("answers.looked")]
     assert [o.payload for o in said if o.topic == "answers.looked"] == answers
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_the_share_of_rows_that_were_held(tmp_path, kind):
-    shop = shop_of(tmp_path, range(500), 40, kind)
+    pipeline = pipeline_of(tmp_path, range(500), 40, kind)
     orders = (np.random.default_rng(5).zipf(1.3, 2000) % 600).tolist()
     for k, part in enumerate(orders):
-        shop.order(part)
+        pipeline.order(part)
         if k % 97 == 0:
-            shop.tick()
+            pipeline.tick()
     for _ in range(12):
-        shop.tick()
-    assert shop.results() == expected(orders, set(range(500)))
-    said, hits = kept_share(shop.log, "looked"), Lookups.bounded(40).take(orders).sum()
-    assert said.found == len(shop.results())
+        pipeline.tick()
+    assert pipeline.results() == expected(orders, set(range(500)))
+    said, hits = kept_share(pipeline.log, "looked"), Lookups.bounded(40).take(orders).sum()
+    assert said.found == len(pipeline.results())
     assert said.share == hits / 2000
     assert 0 < said.error < 0.02
     assert len(set(orders)) - 40 <= said.fetched <= 2000 - hits
-    assert shop.rows("answers.looked")[-1]["share"] == said.share
-    status = json.loads(shop.log.latest(f"status.{HOME}", "summary/0").body)
+    assert pipeline.rows("answers.looked")[-1]["share"] == said.share
+    status = json.loads(pipeline.log.latest(f"status.{HOME}", "summary/0").body)
     figures = status["figures"]["looked"]
     assert (figures["rows"], figures["kept"], figures["fetched"]) == (2000, 40, said.fetched)
     assert status["rows"] == 40
-    catalogue = load_catalogue(shop.log)
+    catalogue = load_catalogue(pipeline.log)
     query = catalogue.queries["looked"]
-    told = standing_join(shop.log, query, KeepJoinSelect.of(query).lookup_table(catalogue).name)
+    told = standing_join(pipeline.log, query, KeepJoinSelect.of(query).lookup_table(catalogue).name)
     assert (told.keep, told.kept, told.looked_up, told.share) == (40, 40, "parts", said.share)
 
 
 def test_rows_are_those_of_the_file_as_it_was_when_the_query_was_created(tmp_path):
-    shop = shop_of(tmp_path, range(3), 1)
-    shop.order(2)
-    shop.tick()
+    pipeline = pipeline_of(tmp_path, range(3), 1)
+    pipeline.order(2)
+    pipeline.tick()
     written(tmp_path, range(1, 5))
     with pytest.raises(StatementError, match="with other rows in the file"):
-        StatementClient(shop.log).missing(StatementClient(shop.log).parse(LOOKED.format(rows=1)), tmp_path)
-    shop.order(0)
-    shop.order(4)
-    shop.tick()
-    shop.send("DROP QUERY looked;" + LOOKED.format(rows=1))
-    shop.order(0)
-    shop.order(4)
-    shop.tick()
-    assert [row[2] for row in shop.results()] == [2, 0, 4]
+        StatementClient(pipeline.log).missing(StatementClient(pipeline.log).parse(LOOKED.format(rows=1)), tmp_path)
+    pipeline.order(0)
+    pipeline.order(4)
+    pipeline.tick()
+    pipeline.send("DROP QUERY looked;" + LOOKED.format(rows=1))
+    pipeline.order(0)
+    pipeline.order(4)
+    pipeline.tick()
+    assert [row[2] for row in pipeline.results()] == [2, 0, 4]
 
 
 def test_one_who_dies_and_resumes_hears_every_result_once(tmp_path):
-    chance, shop, heard = random.Random(1), shop_of(tmp_path, range(6), 2), []
-    shop.tick()
-    place = Client(shop.log).subscribe("looked").position
+    chance, pipeline, heard = random.Random(1), pipeline_of(tmp_path, range(6), 2), []
+    pipeline.tick()
+    place = Client(pipeline.log).subscribe("looked").position
     for _ in range(60):
         kind = chance.choice(["order", "order", "tick", "anew", "listen"])
         if kind == "order":
-            shop.order(chance.randrange(8))
+            pipeline.order(chance.randrange(8))
         elif kind == "tick":
-            shop.tick()
+            pipeline.tick()
         elif kind == "anew":  # another pipeline says everything again
-            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])
-            shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.looked"])
+            said = pipeline.new_shard().apply(
+                [e for e in pipeline.log.read(pipeline.topics) if e.position <= pipeline.position]
+            )
+            pipeline.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.looked"])
         else:
-            changes = drain(Client(shop.log).subscribe("looked", position=str(place)))
+            changes = drain(Client(pipeline.log).subscribe("looked", position=str(place)))
             dealt = changes[: chance.randint(0, len(changes))]
             heard += [change.row["orders.id"] for change in dealt]
             place = dealt[-1].position if dealt else place
-    shop.tick()
-    rest = drain(Client(shop.log).subscribe("looked", position=str(place)))
+    pipeline.tick()
+    rest = drain(Client(pipeline.log).subscribe("looked", position=str(place)))
     heard += [change.row["orders.id"] for change in rest]
-    assert heard == list(dict.fromkeys(row[0] for row in shop.results()))
+    assert heard == list(dict.fromkeys(row[0] for row in pipeline.results()))
     assert all(change.looked_up for change in rest)
 
 
@@ -216,7 +211,7 @@ def test_keys_of_every_type_are_looked_up(tmp_path, type_name):
     make = {"STRING": lambda n: f'"é{n}', "BOOLEAN": lambda n: n == 1, "DOUBLE": lambda n: n / 3, "INT": lambda n: n}
     keys = list(dict.fromkeys(make[type_name](n) for n in range(5)))
     pq.write_table(pa.table({"k": keys, "v": list(range(len(keys)))}), tmp_path / "t.parquet")
-    shop = LookupShop(
+    pipeline = LookupPipeline(
         tmp_path,
         f"CREATE TABLE orders (id BIGINT, part {type_name.replace('INT', 'BIGINT')}) KEY (id);"
         f"CREATE TABLE parts (k {type_name}, v BIGINT) KEY (k) FROM 't.parquet';"
@@ -224,24 +219,24 @@ def test_keys_of_every_type_are_looked_up(tmp_path, type_name):
     )
     asked = [make[type_name](n % 7) for n in range(40)]
     for n, key in enumerate(asked):
-        shop.tables["orders"].insert(id=n, part=key)
+        pipeline.table("orders").insert(id=n, part=key)
         if n % 9 == 0:
-            shop.tick()
-            shop.fold() if n % 2 else shop.restart()
-    shop.tick()
-    found = [(row["row.orders.id"], row["row.parts.v"]) for row in shop.rows("answers.looked")]
+            pipeline.tick()
+            pipeline.take_snapshot() if n % 2 else pipeline.restart()
+    pipeline.tick()
+    found = [(row["row.orders.id"], row["row.parts.v"]) for row in pipeline.rows("answers.looked")]
     assert found == [(n, keys.index(key)) for n, key in enumerate(asked) if key in keys]
 
 
 def test_a_text_whose_code_is_that_of_another_is_fetched(tmp_path, monkeypatch):
-    shop = shop_of(tmp_path, range(6), 3)
+    pipeline = pipeline_of(tmp_path, range(6), 3)
     monkeypatch.setattr("tolerant.kinds.kept_joins.lookup_join.codes", lambda values: np.asarray(values, np.int64) // 2)
     orders = [0, 1, 0, 1, 2, 3, 9, 8, 9, 0, 0]
     for k, part in enumerate(orders):
-        shop.order(part)
+        pipeline.order(part)
         if k > 5:
-            shop.tick()
-    assert shop.results() == expected(orders, set(range(6)))
+            pipeline.tick()
+    assert pipeline.results() == expected(orders, set(range(6)))
 
 
 def test_statements_that_cannot_be_looked_up(tmp_path):
@@ -259,10 +254,10 @@ def test_statements_that_cannot_be_looked_up(tmp_path):
 
 def test_rows_of_a_file_that_cannot_be_used_are_refused(tmp_path):
     (tmp_path / "parts.csv").write_text("id,name,price\n1,a,2.5\nx,b,1\n2,c,nan\n3,d,4\n", encoding="utf-8")
-    shop = LookupShop(tmp_path, ORDERS + PARTS.format(kind="csv") + LOOKED.format(rows=5))
-    loaded = load_lookup(shop.log, load_catalogue(shop.log).tables["parts"], tmp_path / "parts.csv", "again")
+    pipeline = LookupPipeline(tmp_path, ORDERS + PARTS.format(kind="csv") + LOOKED.format(rows=5))
+    loaded = load_lookup(pipeline.log, load_catalogue(pipeline.log).tables["parts"], tmp_path / "parts.csv", "again")
     assert (loaded.inserted, loaded.refused) == (2, 2)
     for part in (1, 2, 3):
-        shop.order(part)
-    shop.tick()
-    assert [row[2] for row in shop.results()] == [1, 3]
+        pipeline.order(part)
+    pipeline.tick()
+    assert [row[2] for row in pipeline.results()] == [1, 3]

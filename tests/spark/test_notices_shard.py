@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_table_shard import STOCK, Shop
+from test_table_shard import STOCK, StockPipeline
 
 from tolerant.client import Client
 from tolerant.kinds.notices.listener import NoticeExtractor
@@ -53,8 +53,8 @@ def answer(name, rows, low, high):
             return float(Fraction(sum(ys), len(ys))) if ys else None
 
 
-class NoticeShop(Shop):
-    """A shop with the six queries; `subscribe` takes a name and a range."""
+class NoticePipeline(StockPipeline):
+    """A pipeline with the six queries; `subscribe` takes a name and a range."""
 
     def __init__(self):
         super().__init__(*QUERIES.values())
@@ -81,9 +81,9 @@ def drain(subscription):
 class Everyone:
     """Listens for every range of a query, and holds what is heard against brute force after each change."""
 
-    def __init__(self, shop, name, rows):
+    def __init__(self, pipeline, name, rows):
         self.name, self.rows = name, rows
-        self.heard = shop.listen(name, RANGES)
+        self.heard = pipeline.listen(name, RANGES)
         self.held = {}
         for one, (low, high) in zip(self.heard, RANGES, strict=True):
             (current,) = one.ready()
@@ -117,43 +117,43 @@ STEPS = st.one_of(
 @settings(deadline=None, max_examples=15)
 @given(steps=st.lists(STEPS, max_size=25), first=st.lists(STEPS, max_size=8))
 def test_every_range_hears_what_brute_force_says(name, steps, first):
-    shop, rows = NoticeShop(), {}
+    pipeline, rows = NoticePipeline(), {}
     for step in first:
-        play(shop, rows, step, None)
+        play(pipeline, rows, step, None)
     for low, high in RANGES:
-        shop.join(name, low, high)
-    shop.tick()
-    everyone = Everyone(shop, name, rows)
+        pipeline.join(name, low, high)
+    pipeline.tick()
+    everyone = Everyone(pipeline, name, rows)
     for step in steps:
-        play(shop, rows, step, everyone)
-    shop.tick()
+        play(pipeline, rows, step, everyone)
+    pipeline.tick()
     everyone.check()
-    again = shop.born()
-    again.restore(shop.shard.snapshot())
-    assert again.snapshot() == shop.shard.snapshot()
-    anew = shop.born()
-    said = [output for entry in shop.log.read(["queries", "changes.stock", "subscriptions.stock"])
+    again = pipeline.new_shard()
+    again.restore(pipeline.shard.snapshot())
+    assert again.snapshot() == pipeline.shard.snapshot()
+    anew = pipeline.new_shard()
+    said = [output for entry in pipeline.log.read(["queries", "changes.stock", "subscriptions.stock"])
             for output in anew.apply([entry])]  # fmt: skip
     assert [o.payload for o in said if o.topic.startswith("notices.")] == [
-        entry.payload for entry in shop.log.read([f"notices.{query}" for query in QUERIES])
+        entry.payload for entry in pipeline.log.read([f"notices.{query}" for query in QUERIES])
     ]
 
 
-def play(shop, rows, step, everyone):
+def play(pipeline, rows, step, everyone):
     match step:
         case ("put", key, x, y, name):
             row = {"id": key, "name": name, "x": x, "y": y}
-            shop.table.update(row)
+            pipeline.table().update(row)
             rows[key] = row
         case ("drop", key):
-            shop.table.delete(key)
+            pipeline.table().delete(key)
             rows.pop(key, None)
         case ("tick", cut):
-            shop.tick(cut)
+            pipeline.tick(cut=cut)
         case ("restart",):
-            shop.restart()
+            pipeline.restart()
         case ("fold",):
-            shop.fold()
+            pipeline.take_snapshot()
     if everyone is not None:
         everyone.expect(rows)
 
@@ -161,82 +161,82 @@ def play(shop, rows, step, everyone):
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("seed", range(4))
 def test_one_who_dies_and_resumes_hears_every_change_once(name, seed):
-    chance, shop, rows = random.Random(seed), NoticeShop(), {}
+    chance, pipeline, rows = random.Random(seed), NoticePipeline(), {}
     low, high = chance.choice([where for where in RANGES if where[0] < where[1]])
-    shop.join(name, low, high)
-    shop.tick()
-    (one,) = shop.listen(name, [(low, high)])
+    pipeline.join(name, low, high)
+    pipeline.tick()
+    (one,) = pipeline.listen(name, [(low, high)])
     (current,) = one.ready()
     expected, heard, position = [current.value], [current.value], current.position
     for _ in range(60):
         kind = chance.choice(["put", "put", "drop", "tick", "listen"])
         if kind == "listen":  # a new process, which deals with some of what it hears
-            (one,) = shop.listen(name, [(low, high)], str(position))
+            (one,) = pipeline.listen(name, [(low, high)], str(position))
             changes = drain(one)
             for change in changes[: chance.randint(0, len(changes))]:
                 heard.append(change.value)
                 position = change.position
         elif kind == "tick":
-            shop.tick()
+            pipeline.tick()
         else:
             step = ("put", chance.randrange(6), chance.choice(PLACES), chance.randint(-1, 3), chance.choice("abc"))
-            play(shop, rows, step if kind == "put" else ("drop", chance.randrange(6)), None)
+            play(pipeline, rows, step if kind == "put" else ("drop", chance.randrange(6)), None)
             if answer(name, rows, low, high) != expected[-1]:
                 expected.append(answer(name, rows, low, high))
-    shop.tick()
-    (one,) = shop.listen(name, [(low, high)], str(position))
+    pipeline.tick()
+    (one,) = pipeline.listen(name, [(low, high)], str(position))
     assert heard + [change.value for change in drain(one)] == expected
     assert len(expected) > 3
 
 
 def test_nothing_is_said_that_reaches_nobody():
-    shop = NoticeShop()
-    shop.join("lowest", 0, 5)
-    shop.join("many", 0, 5)
-    shop.tick()
-    shop.table.insert(id=1, name="a", x=7.0, y=1)
-    shop.table.insert(id=2, name="a", x=3.0, y=2)
-    shop.table.insert(id=3, name="a", x=4.0, y=9)
-    shop.tick()
-    assert [(row["value"], row["step"]) for row in shop.rows("notices.lowest")] == [(2.0, 2)]
-    assert [row["new_x"] for row in shop.rows("notices.many")] == [3.0, 4.0]
-    assert shop.rows("notices.names") == []
-    shop.join("lowest", 0, 5, "UNSUBSCRIBE")
-    shop.table.delete(2)
-    shop.tick()
-    assert len(shop.rows("notices.lowest")) == 1
+    pipeline = NoticePipeline()
+    pipeline.join("lowest", 0, 5)
+    pipeline.join("many", 0, 5)
+    pipeline.tick()
+    pipeline.table().insert(id=1, name="a", x=7.0, y=1)
+    pipeline.table().insert(id=2, name="a", x=3.0, y=2)
+    pipeline.table().insert(id=3, name="a", x=4.0, y=9)
+    pipeline.tick()
+    assert [(row["value"], row["step"]) for row in pipeline.rows("notices.lowest")] == [(2.0, 2)]
+    assert [row["new_x"] for row in pipeline.rows("notices.many")] == [3.0, 4.0]
+    assert pipeline.rows("notices.names") == []
+    pipeline.join("lowest", 0, 5, "UNSUBSCRIBE")
+    pipeline.table().delete(2)
+    pipeline.tick()
+    assert len(pipeline.rows("notices.lowest")) == 1
 
 
 def test_status_counts_changes_by_what_they_are_to_answers():
-    shop = NoticeShop()
-    shop.join("lowest", 0, 5)
+    pipeline = NoticePipeline()
+    pipeline.join("lowest", 0, 5)
     for key, x, y in ((1, 3.0, 4), (2, 3.0, 6), (3, 9.0, 1), (4, 1.0, 5)):  # the second changes nobody's answer
-        shop.table.insert(id=key, name="a", x=x, y=y)
-    shop.tick()
-    shop.table.delete(1)  # exposes two rows
+        pipeline.table().insert(id=key, name="a", x=x, y=y)
+    pipeline.tick()
+    pipeline.table().delete(1)  # exposes two rows
     for _ in range(3):
-        shop.restart()
-        shop.tick()
-    shop.fold()
+        pipeline.restart()
+        pipeline.tick()
+    pipeline.take_snapshot()
     for _ in range(10):
-        shop.restart()
-        shop.tick()
-    figures = json.loads(shop.log.latest("status.stock", "summary/0").body)["figures"]
+        pipeline.restart()
+        pipeline.tick()
+    figures = json.loads(pipeline.log.latest("status.stock", "summary/0").body)["figures"]
     assert figures["lowest"] == {"ignorable": 1, "easy": 3, "difficult": 1, "unheard": 2}
     assert figures["many"] == {"ignorable": 0, "easy": 5, "difficult": 0, "unheard": 5}
 
 
 def test_a_change_in_place_is_one_row_whatever_it_exposes():
-    shop = NoticeShop()
+    pipeline = NoticePipeline()
     for low, high in RANGES:
-        shop.join("lowest", low, high)
+        pipeline.join("lowest", low, high)
     for key, x, y in ((1, 0.0, 5), (2, 4.0, 1), (3, 5.0, 6), (4, 10.0, 3)):
-        shop.table.insert(id=key, name="a", x=x, y=y)
-    shop.tick()
-    before = len(shop.rows("notices.lowest"))
-    shop.table.update(id=2, name="a", x=4.0, y=9)
-    shop.tick()
-    (notice,) = shop.rows("notices.lowest")[before:]
+        pipeline.table().insert(id=key, name="a", x=x, y=y)
+    pipeline.tick()
+    before = len(pipeline.rows("notices.lowest"))
+    pipeline.table().update(id=2, name="a", x=4.0, y=9)
+    pipeline.tick()
+    (notice,) = pipeline.rows("notices.lowest")[before:]
     assert (notice["value"], notice["inner_low"], notice["outer_low"], notice["outer_high"]) == (
         9.0, 4.0, -math.inf, math.inf,
     )  # fmt: skip
@@ -244,19 +244,19 @@ def test_a_change_in_place_is_one_row_whatever_it_exposes():
 
 
 def test_many_listeners_hear_the_same_as_few(monkeypatch):
-    shop = NoticeShop()
+    pipeline = NoticePipeline()
     ranges = [(low / 4, low / 4 + width) for low in range(-20, 40) for width in (0, 1, 5)]
     for name in QUERIES:
         for low, high in ranges:
-            shop.join(name, low, high)
-    shop.tick()
-    many = {name: shop.listen(name, ranges) for name in QUERIES}
-    few = {name: [shop.listen(name, [where])[0] for where in ranges] for name in QUERIES}
+            pipeline.join(name, low, high)
+    pipeline.tick()
+    many = {name: pipeline.listen(name, ranges) for name in QUERIES}
+    few = {name: [pipeline.listen(name, [where])[0] for where in ranges] for name in QUERIES}
     chance, rows = random.Random(5), {}
     for _ in range(120):
         step = ("put", chance.randrange(9), chance.randrange(-20, 40) / 4, chance.randint(0, 9), chance.choice("abc"))
-        play(shop, rows, step if chance.random() < 0.8 else ("drop", chance.randrange(9)), None)
-    shop.tick()
+        play(pipeline, rows, step if chance.random() < 0.8 else ("drop", chance.randrange(9)), None)
+    pipeline.tick()
     for name in QUERIES:
         told = [[change.value for change in [*one.ready(), *drain(one)]] for one in many[name]]
         assert told == [[change.value for change in [*one.ready(), *drain(one)]] for one in few[name]]
@@ -271,21 +271,21 @@ TYPED = parse("CREATE TABLE stock (id BIGINT, i INT, b BIGINT, f FLOAT, d DOUBLE
                          + [f"DISTINCT {column}" for column in "ibfdst"])  # fmt: skip
 def test_columns_of_every_type(place, aggregate):
     query = parse(f"CREATE QUERY q AS SELECT {aggregate} FROM stock WHERE {place} BETWEEN -5 AND 5")
-    shop, chance, rows = Shop(query, stock=TYPED), random.Random(f"{place} {aggregate}"), {}
-    shop.tick()
-    one = Client(shop.log).subscribe("q")
+    pipeline, chance, rows = StockPipeline(query, stock=TYPED), random.Random(f"{place} {aggregate}"), {}
+    pipeline.tick()
+    one = Client(pipeline.log).subscribe("q")
     told = [change.value for change in one.ready()]
     for _ in range(25):
         key, number = chance.randrange(4), chance.randint(-8, 8)
         row = {"id": key, "i": number, "b": number * 2, "f": number / 4, "d": number / 8, "s": f"é{number % 3}",
                "t": number > 0}  # fmt: skip
         if chance.random() < 0.8:
-            shop.table.update(row)
+            pipeline.table().update(row)
             rows[key] = row
         else:
-            shop.table.delete(key)
+            pipeline.table().delete(key)
             rows.pop(key, None)
-    shop.tick()
+    pipeline.tick()
     told += [change.value for change in drain(one)]
     function, column = aggregate.removesuffix(")").replace("(", " ").split()
     values = [row[column] for row in rows.values() if -5 <= row[place] <= 5]
@@ -304,16 +304,16 @@ def test_columns_of_every_type(place, aggregate):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_ranges_may_be_open(name):
-    shop, ranges = NoticeShop(), [(-math.inf, 5.0), (4.0, math.inf), (-math.inf, math.inf)]
+    pipeline, ranges = NoticePipeline(), [(-math.inf, 5.0), (4.0, math.inf), (-math.inf, math.inf)]
     lows, highs = (pa.array(ends, pa.float64()) for ends in zip(*ranges, strict=True))
     for batch in subscription_batches(name, {"low": "DOUBLE", "high": "DOUBLE"}, {"low": lows, "high": highs}):
-        shop.log.append("subscriptions.stock", batch)
-    shop.tick()
-    heard = shop.listen(name, ranges)
+        pipeline.log.append("subscriptions.stock", batch)
+    pipeline.tick()
+    heard = pipeline.listen(name, ranges)
     rows, told = {}, [[change.value for change in one.ready()] for one in heard]
     for step in (("put", 1, 4.0, 7, "a"), ("put", 2, 1e9, 3, "b"), ("put", 3, -1e9, 9, "c"), ("drop", 1)):
-        play(shop, rows, step, None)
-        shop.tick()
+        play(pipeline, rows, step, None)
+        pipeline.tick()
         for values, one, (low, high) in zip(told, heard, ranges, strict=True):
             values += [change.value for change in drain(one)]
             assert values[-1] == answer(name, rows, low, high)
@@ -323,20 +323,20 @@ def test_sums_do_not_drift():
     table = parse("CREATE TABLE stock (id BIGINT, x DOUBLE, y DOUBLE) KEY (id)")
     total = parse("CREATE QUERY total AS SELECT SUM(y) FROM stock WHERE x BETWEEN 0 AND 10")
 
-    shop = Shop(total, stock=table)
-    shop.tick()
-    one = Client(shop.log).subscribe("total")
+    pipeline = StockPipeline(total, stock=table)
+    pipeline.tick()
+    one = Client(pipeline.log).subscribe("total")
     for key, y in enumerate([0.1, 1e300, 0.2, -1e300]):
-        shop.table.insert(id=key, x=5.0, y=y)
-    shop.tick()
+        pipeline.table().insert(id=key, x=5.0, y=y)
+    pipeline.tick()
     assert [change.value for change in [*one.ready(), *drain(one)]] == [None, 0.1, 1e300, 0.1 + 0.2]
 
 
 def test_notices_of_another_query_of_the_same_name_are_passed_over():
-    shop = NoticeShop()
-    shop.join("lowest", 0, 5)
-    shop.table.insert(id=1, name="a", x=3.0, y=1)
-    shop.tick()
-    (entry,) = shop.log.read("notices.lowest")
-    other = NoticeExtractor("lowest", unpack(shop.log.read("changes.stock")[0].payload).schema)
+    pipeline = NoticePipeline()
+    pipeline.join("lowest", 0, 5)
+    pipeline.table().insert(id=1, name="a", x=3.0, y=1)
+    pipeline.tick()
+    (entry,) = pipeline.log.read("notices.lowest")
+    other = NoticeExtractor("lowest", unpack(pipeline.log.read("changes.stock")[0].payload).schema)
     assert list(other.extract(unpack(entry.payload), {})) == []

@@ -2,13 +2,14 @@
 
 import math
 import random
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tolerant.client import Client, StatementClient
+from tolerant.client import Client
 from tolerant.client.answer_listener import current_answers
 from tolerant.kinds import shard_factory
 from tolerant.kinds.polled.shard import PolledShard
@@ -18,10 +19,9 @@ from tolerant.queries import Answer
 from tolerant.sql import Catalogue, encode, parse
 from tolerant.sql.polled_queries import PolledQueries, poller_options
 from tolerant.streams import SECOND
-from tolerant.testing.shard_history import ShardHistory
-from tolerant.transport.memory import MemoryLog
+from tolerant.testing import LocalPipeline
 from tolerant.transport.pulls import Pull, pulls_batch
-from tolerant.transport.rows import STATEMENTS, clock_batch, unpack
+from tolerant.transport.rows import STATEMENTS, unpack
 
 QUOTES_TEXT = (
     "CREATE STREAM quotes (symbol STRING, price DOUBLE) KEY (symbol) FROM 'http://host/{symbol}'"
@@ -38,113 +38,92 @@ STALE = 12  # ticks: max_interval, the timeout, the latency and a little more
 KNOWN = 10  # ticks of pulls after which an item is known
 
 
-class Exchange:
-    """A polled stream with its shard; `tick` moves time on by a second and lets the shard read."""
+class PolledPipeline(LocalPipeline):
+    """A polled stream, and the pulls that a poller would make."""
+
+    shard: Any
 
     def __init__(self, *texts):
-        self.log, self.now, self.position = MemoryLog(), 1_000, 0
-        self.shard, self.history = PolledShard(QUOTES.stream), ShardHistory()
         self.pulls = []
-        for text in texts:
-            self.send(text)
+        super().__init__(map(parse, texts), now=1_000 * SECOND)
 
-    def send(self, text):
-        return StatementClient(self.log).send(parse(text))
+    @property
+    def second(self):
+        return self.now // SECOND
 
     def pull(self, item, value, *, kind="value", behind=0.0):
-        at = int((self.now - behind + 0.1) * SECOND)
+        at = int((self.second - behind + 0.1) * SECOND)
         pull = Pull(item, at // SECOND, at, kind, value, "" if value is not None else "status 500", "poller")
         self.pulls.append(pull)
         self.log.append("pulls.quotes", pulls_batch([pull]))
 
-    def tick(self, cut=None):
-        self.now += 1
-        self.log.append("updates.quotes", clock_batch(self.now * SECOND, 1, "checkpoint"))
-        entries = self.log.read(TOPICS, self.position)
-        for start in range(0, len(entries), cut or len(entries)):
-            part = entries[start : start + (cut or len(entries))]
-            outputs = self.shard.apply(part)
-            self.log.append_packed([(output.topic, output.payload) for output in outputs])
-            self.history.add(part)
-            self.position = part[-1].position
-
-    def restart(self):
-        self.shard = PolledShard(QUOTES.stream)
-        self.history.restore(self.shard)
-
-    def fold(self):
-        self.history.fold(self.shard.snapshot())
-
     def answer(self, query, group=""):
-        found = [one for one in Client(self.log).current(query) if one.group == group]
-        return found[0] if found else None
-
-    def rows(self, topic):
-        return [row for entry in self.log.read(topic) for row in unpack(entry.payload).to_pylist()]
+        answers = [answer for answer in Client(self.log).current(query) if answer.group == group]
+        return answers[0] if answers else None
 
 
 def test_an_answer_is_the_values_pulled_with_the_tolerance_on_either_side():
-    exchange = Exchange(QUOTES_TEXT, TOTAL)
-    exchange.tick()
-    exchange.pull("A", 1.0)
-    exchange.tick()
-    answer = exchange.answer("total")
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
+    pipeline.tick()
+    pipeline.pull("A", 1.0)
+    pipeline.tick()
+    answer = pipeline.answer("total")
     assert (answer.low, answer.value, answer.high, answer.settling, answer.stale) == (None, None, None, True, False)
-    exchange.pull("B", 2.0)
-    exchange.pull("C", 4.0)
-    exchange.tick()
-    assert exchange.answer("total") == Answer(
-        "total", int((exchange.now - 0.5) * SECOND), 5.0, 7.0, 9.0, settling=True, fidelity=0.9, learning=True
+    pipeline.pull("B", 2.0)
+    pipeline.pull("C", 4.0)
+    pipeline.tick()
+    assert pipeline.answer("total") == Answer(
+        "total", int((pipeline.second - 0.5) * SECOND), 5.0, 7.0, 9.0, settling=True, fidelity=0.9, learning=True
     )
-    exchange.pull("C", 4.0, kind="unchanged")
-    before = len(exchange.rows("answers.total"))
-    exchange.tick()
-    assert len(exchange.rows("answers.total")) == before  # nothing new to say
+    pipeline.pull("C", 4.0, kind="unchanged")
+    before = len(pipeline.rows("answers.total"))
+    pipeline.tick()
+    assert len(pipeline.rows("answers.total")) == before  # nothing new to say
 
 
 def test_what_is_too_old_claims_nothing_until_it_is_pulled_again():
-    exchange = known(Exchange(QUOTES_TEXT, TOTAL))
-    assert exchange.answer("total").settled
+    pipeline = known(PolledPipeline(QUOTES_TEXT, TOTAL))
+    assert pipeline.answer("total").settled
     claims = []
     for _ in range(5):
-        exchange.pull("A", 1.0)
-        exchange.pull("B", 1.0)
-        exchange.pull("C", None, kind="failed")
-        exchange.tick()
-        claims.append(exchange.answer("total").fidelity)
+        pipeline.pull("A", 1.0)
+        pipeline.pull("B", 1.0)
+        pipeline.pull("C", None, kind="failed")
+        pipeline.tick()
+        claims.append(pipeline.answer("total").fidelity)
     assert claims == sorted(claims, reverse=True)
     assert claims[-1] < 0.8
-    answer = exchange.answer("total")
+    answer = pipeline.answer("total")
     assert (answer.low, answer.value, answer.high, answer.stale) == (None, 3.0, None, True)
-    exchange.pull("C", 5.0)
-    exchange.pull("A", 1.0)
-    exchange.pull("B", 1.0)
-    exchange.tick()
-    assert exchange.answer("total").settled
-    assert exchange.answer("total").value == 7.0
+    pipeline.pull("C", 5.0)
+    pipeline.pull("A", 1.0)
+    pipeline.pull("B", 1.0)
+    pipeline.tick()
+    assert pipeline.answer("total").settled
+    assert pipeline.answer("total").value == 7.0
 
 
-def known(exchange):
+def known(pipeline):
     """Pull every item until its model is believed."""
     for _ in range(KNOWN):
         for item in "ABC":
-            exchange.pull(item, 1.0)
-        exchange.tick()
-    return exchange
+            pipeline.pull(item, 1.0)
+        pipeline.tick()
+    return pipeline
 
 
 def test_no_pulls_at_all_do_what_failed_ones_do():
     """The poller is dead: only the clock goes on."""
-    exchange = known(Exchange(QUOTES_TEXT, TOTAL))
-    assert exchange.answer("total").settled
+    pipeline = known(PolledPipeline(QUOTES_TEXT, TOTAL))
+    assert pipeline.answer("total").settled
     for _ in range(STALE):
-        exchange.tick()
-    assert exchange.answer("total").stale
-    when = next(row["at"] for row in exchange.rows("answers.total") if row["stale"]) / SECOND
-    assert when - (exchange.now - STALE) < STALE - 3  # before the value is too old to answer with at all
-    exchange.restart()
-    known(exchange)
-    assert exchange.answer("total").settled
+        pipeline.tick()
+    assert pipeline.answer("total").stale
+    when = next(row["at"] for row in pipeline.rows("answers.total") if row["stale"]) / SECOND
+    assert when - (pipeline.second - STALE) < STALE - 3  # before the value is too old to answer with at all
+    pipeline.restart()
+    known(pipeline)
+    assert pipeline.answer("total").settled
 
 
 def test_stale_after_is_what_the_stream_says():
@@ -154,9 +133,9 @@ def test_stale_after_is_what_the_stream_says():
 
 
 def test_an_answer_learns_until_its_items_are_known():
-    exchange = Exchange(QUOTES_TEXT, TOTAL)
-    known(exchange)
-    rows = exchange.rows("answers.total")
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
+    known(pipeline)
+    rows = pipeline.rows("answers.total")
     learning = [row["learning"] for row in rows]
     assert learning[0]
     assert not learning[-1]
@@ -164,95 +143,95 @@ def test_an_answer_learns_until_its_items_are_known():
 
 
 def test_withheld_queries_say_nothing_while_they_cannot_promise():
-    exchange = Exchange(QUOTES_TEXT, TOTAL + " OTHERWISE WITHHOLD")
-    exchange.tick()
-    assert exchange.rows("answers.total") == []
-    known(exchange)
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL + " OTHERWISE WITHHOLD")
+    pipeline.tick()
+    assert pipeline.rows("answers.total") == []
+    known(pipeline)
     for _ in range(STALE + 3):
-        exchange.tick()
-    assert {row["stale"] for row in exchange.rows("answers.total")} == {False}
-    assert {row["learning"] for row in exchange.rows("answers.total")} == {False}
+        pipeline.tick()
+    assert {row["stale"] for row in pipeline.rows("answers.total")} == {False}
+    assert {row["learning"] for row in pipeline.rows("answers.total")} == {False}
 
 
 def test_queries_come_change_and_go():
-    exchange = Exchange(QUOTES_TEXT, TOTAL)
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
     for item in "ABC":
-        exchange.pull(item, 1.0)
-    exchange.tick()
-    exchange.send("ALTER QUERY total WITHIN 5")
-    exchange.tick()
-    assert (exchange.answer("total").low, exchange.answer("total").high) == (-2.0, 8.0)
-    exchange.send(EACH)
-    exchange.tick()
-    assert exchange.answer("each_one", "B").value == 1.0
-    exchange.send("DROP QUERY total")
-    exchange.tick()
-    assert current_answers(exchange.log, "total") == []
-    assert exchange.shard.poller.items == ["B", "C"]
-    exchange.send(TOTAL)
-    exchange.tick()
-    assert exchange.answer("total").settling  # A was forgotten
+        pipeline.pull(item, 1.0)
+    pipeline.tick()
+    pipeline.send("ALTER QUERY total WITHIN 5")
+    pipeline.tick()
+    assert (pipeline.answer("total").low, pipeline.answer("total").high) == (-2.0, 8.0)
+    pipeline.send(EACH)
+    pipeline.tick()
+    assert pipeline.answer("each_one", "B").value == 1.0
+    pipeline.send("DROP QUERY total")
+    pipeline.tick()
+    assert current_answers(pipeline.log, "total") == []
+    assert pipeline.shard.poller.items == ["B", "C"]
+    pipeline.send(TOTAL)
+    pipeline.tick()
+    assert pipeline.answer("total").settling  # A was forgotten
 
 
 def test_fidelity_one_is_accepted_and_the_reply_says_what_it_means():
-    exchange = Exchange(QUOTES_TEXT, TOTAL.replace("FIDELITY 0.9", ""))
-    exchange.tick()
-    (reply,) = exchange.rows("replies")
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL.replace("FIDELITY 0.9", ""))
+    pipeline.tick()
+    (reply,) = pipeline.rows("replies")
     assert reply["accepted"]
     assert "every tick" in reply["message"]
-    assert exchange.rows("answers.total")[0]["fidelity"] == 0.9999
+    assert pipeline.rows("answers.total")[0]["fidelity"] == 0.9999
 
 
 def test_bad_rows_are_buried_and_lose_nothing():
-    exchange = Exchange(QUOTES_TEXT, TOTAL)
-    exchange.tick()
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
+    pipeline.tick()
     for item in "ABC":
-        exchange.pull(item, 1.0)
-    at = exchange.now * SECOND
+        pipeline.pull(item, 1.0)
+    at = pipeline.second * SECOND
     bad = [
         Pull("A", 0, at, "value", math.nan, "", "p"),
         Pull("A", 0, at, "guess", 1.0, "", "p"),
         Pull("A", 0, at + 3600 * SECOND, "value", 9.0, "", "p"),
     ]
-    exchange.log.append("pulls.quotes", pulls_batch(bad))
-    exchange.log.append("pulls.quotes", pa.record_batch({"x": [1]}))
-    exchange.log.append("updates.quotes", pa.record_batch({"x": [1]}))
-    exchange.tick()
-    assert exchange.answer("total").value == 3.0
-    reasons = [row["reason"] for row in exchange.rows("dead_letters.quotes")]
+    pipeline.log.append("pulls.quotes", pulls_batch(bad))
+    pipeline.log.append("pulls.quotes", pa.record_batch({"x": [1]}))
+    pipeline.log.append("updates.quotes", pa.record_batch({"x": [1]}))
+    pipeline.tick()
+    assert pipeline.answer("total").value == 3.0
+    reasons = [row["reason"] for row in pipeline.rows("dead_letters.quotes")]
     assert len(reasons) == 5
     assert any("finite" in reason for reason in reasons)
     assert any("ahead of the pipeline's clock" in reason for reason in reasons)
 
 
 def test_a_late_pull_counts_at_once():
-    exchange = Exchange(QUOTES_TEXT, TOTAL)
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
     for item in "ABC":
-        exchange.pull(item, 1.0)
-    exchange.tick()
-    exchange.tick()
-    exchange.pull("C", 3.0, behind=1.0)
-    exchange.tick()
-    assert exchange.answer("total").value == 5.0
-    assert exchange.shard._counters["late"] == 1
+        pipeline.pull(item, 1.0)
+    pipeline.tick()
+    pipeline.tick()
+    pipeline.pull("C", 3.0, behind=1.0)
+    pipeline.tick()
+    assert pipeline.answer("total").value == 5.0
+    assert pipeline.shard._counters["late"] == 1
 
 
 def test_the_fidelity_delivered_so_far_is_told():
-    exchange, chance = Exchange(QUOTES_TEXT, TOTAL), random.Random(3)
+    pipeline, chance = PolledPipeline(QUOTES_TEXT, TOTAL), random.Random(3)
     poller, level = Poller(PolledQueries(QUOTES.stream).of(catalogue(TOTAL)), **poller_options(QUOTES.stream)), 0.0
     for _ in range(450):
         level += chance.gauss(0, 0.3)
-        for item in poller.due(exchange.now):
-            exchange.pull(item, level)
-            poller.pulled(item, level, exchange.now)
-        exchange.tick()
-    answer = exchange.answer("total")
+        for item in poller.due(pipeline.second):
+            pipeline.pull(item, level)
+            poller.pulled(item, level, pipeline.second)
+        pipeline.tick()
+    answer = pipeline.answer("total")
     assert 0.8 < answer.delivered <= 1.0
     # The pipeline knows what the poller knows.
-    for _ in advance_to(poller, exchange.shard.poller.now):
+    for _ in advance_to(poller, pipeline.shard.poller.now):
         pass
     assert answer.delivered == pytest.approx(poller.current()[0].fidelity)
-    assert exchange.shard.poller.due(exchange.now) == poller.due(exchange.now)
+    assert pipeline.shard.poller.due(pipeline.second) == poller.due(pipeline.second)
 
 
 STEPS = st.one_of(
@@ -268,47 +247,47 @@ STEPS = st.one_of(
 @settings(deadline=None, max_examples=40)
 @given(steps=st.lists(STEPS, max_size=40))
 def test_the_same_log_gives_the_same_answers_however_it_is_cut(steps):
-    exchange = Exchange(QUOTES_TEXT, TOTAL)
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
     for step in steps:
         match step:
             case ("pull", item, value, behind):
-                exchange.pull(item, value, behind=behind)
+                pipeline.pull(item, value, behind=behind)
             case ("fail", item):
-                exchange.pull(item, None, kind="failed")
+                pipeline.pull(item, None, kind="failed")
             case ("tick", cut):
-                exchange.tick(cut)
+                pipeline.tick(cut=cut)
             case ("say", text):
-                exchange.log.append("queries", statement(text))
+                pipeline.log.append("queries", statement(text))
             case ("restart",):
-                exchange.restart()
+                pipeline.restart()
             case ("fold",):
-                exchange.fold()
-    exchange.tick()
-    exchange.tick()
+                pipeline.take_snapshot()
+    pipeline.tick()
+    pipeline.tick()
     anew = PolledShard(QUOTES.stream)
-    said = anew.take(exchange.log.read(TOPICS))
+    said = anew.apply(pipeline.log.read(TOPICS))
     topics = ("answers.total", "answers.each_one", "dead_letters.quotes", "replies")
     for topic in topics:
         once = [row for output in said if output.topic == topic for row in unpack(output.payload).to_pylist()]
-        assert once == exchange.rows(topic)
+        assert once == pipeline.rows(topic)
     again = PolledShard(QUOTES.stream)
-    again.restore(exchange.shard.snapshot())
-    assert again.snapshot() == exchange.shard.snapshot()
-    check_values(exchange)
+    again.restore(pipeline.shard.snapshot())
+    assert again.snapshot() == pipeline.shard.snapshot()
+    check_values(pipeline)
 
 
-def check_values(exchange):
+def check_values(pipeline):
     """What is answered last is the sum of what was pulled last, in the order of the ticks."""
     newest = {}
-    for pull in exchange.pulls:  # as they arrived: of one tick the later one counts
+    for pull in pipeline.pulls:  # as they arrived: of one tick the later one counts
         if pull.value is not None and pull.tick >= newest.get(pull.item, (0, 0.0))[0]:
             newest[pull.item] = (pull.tick, pull.value)
-    answer = exchange.answer("total")
+    answer = pipeline.answer("total")
     if any(item not in newest for item in "ABC"):
         assert answer.settling
     else:
         assert answer.value == pytest.approx(sum(newest[item][1] for item in "ABC"))
-        if any(exchange.shard.poller.now - newest[item][0] > STALE for item in "ABC"):
+        if any(pipeline.shard.poller.now - newest[item][0] > STALE for item in "ABC"):
             assert answer.stale
         if answer.settled:
             assert answer.fidelity <= 0.9

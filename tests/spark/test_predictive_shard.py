@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from rig import Rig, key
+from stream_pipeline import StreamPipeline, key
 
 from tolerant.filters import simulate
 from tolerant.queries import Aggregate
@@ -23,30 +23,30 @@ def readings(seed: int) -> np.ndarray:
     return np.cumsum((trends + random.normal(0, 0.2, (TICKS, HOSTS))) * scale, axis=0)
 
 
-def play(values: np.ndarray, late: int = 0) -> tuple[Rig, Counter]:
+def play(values: np.ndarray, late: int = 0) -> tuple[StreamPipeline, Counter]:
     """Readings at every tick; grants reach the source `late` ticks after the shard has said them."""
-    rig = Rig(STATEMENT)
-    core = rig.start("source")
+    pipeline = StreamPipeline(STATEMENT)
+    core = pipeline.start_source("source")
     handles = core.register([key(f"h{number}") for number in range(HOSTS)])
     sent: Counter = Counter()
     under_way: list[list] = []
     for row in values:
-        rig.now += SECOND
-        core.offer(handles, row, rig.now)
-        rig.flush("source")
-        rig.clock(rig.now + SECOND - 1)
-        rig.read()
+        pipeline.now += SECOND
+        core.offer(handles, row, pipeline.now)
+        pipeline.append_updates("source")
+        pipeline.clock(pipeline.now + SECOND - 1)
+        pipeline.read()
         new = []
-        for entry in rig.log.read("grants.traffic", rig.granted["source"]):
-            rig.granted["source"] = entry.position
+        for entry in pipeline.log.read("grants.traffic", pipeline.granted["source"]):
+            pipeline.granted["source"] = entry.position
             new += read_grants(unpack(entry.payload))
         sent["grant"] += len(new)
         under_way.append(new)
         if len(under_way) > late:
-            core.grant(under_way.pop(0), rig.now + SECOND // 2)
-            rig.flush("source")
-    sent.update(row["kind"] for row in rig.rows("updates.traffic"))
-    return rig, sent
+            core.grant(under_way.pop(0), pipeline.now + SECOND // 2)
+            pipeline.append_updates("source")
+    sent.update(row["kind"] for row in pipeline.rows("updates.traffic"))
+    return pipeline, sent
 
 
 def simulated(values: np.ndarray) -> int:
@@ -57,10 +57,10 @@ def simulated(values: np.ndarray) -> int:
 
 def test_they_cost_between_sources_and_shard_what_the_simulation_says():
     values = readings(seed=1)
-    rig, sent = play(values)
+    pipeline, sent = play(values)
     assert sent["update"] + sent["grant"] + sent["ack"] < 1.1 * simulated(values) + 3 * HOSTS
     truth = values.sum(axis=1)
-    for answer in rig.answers("total"):
+    for answer in pipeline.answers("total"):
         if answer.settled:
             tick = (answer.at - 1_000_000 * SECOND) // SECOND - 1
             assert answer.low - 1e-9 <= truth[tick] <= answer.high + 1e-9

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 from hosted_shard import HostedShard, Stopped
-from rig import Rig, key
+from stream_pipeline import StreamPipeline, key
 from test_network_shard import VALUES, Desk
-from test_pair_shard import TOLD, PairShop, Teller
-from test_polled_shard import KNOWN, QUOTES, QUOTES_TEXT, TOTAL, Exchange, known
-from test_table_shard import AREA, CHEAP, Shop
+from test_pair_shard import TOLD, PairPipeline, Teller
+from test_polled_shard import KNOWN, QUOTES, QUOTES_TEXT, TOTAL, PolledPipeline, known
+from test_table_shard import AREA, CHEAP, StockPipeline
 
 from tolerant.kernels.versions import version
 from tolerant.kinds.bounded.engine import Engine
@@ -108,25 +108,25 @@ def check_replays(log, pipeline, topics, factory, host, until):
 TOPICS = ["queries", "updates.traffic"]
 
 
-def hosted_rig(tmp_path, *queries, stream=None, split=False):
-    rig = Rig(*queries, **({"stream": stream} if stream else {}))
+def hosted_stream(tmp_path, *queries, stream=None, split=False):
+    pipeline = StreamPipeline(*queries, **({"stream": stream} if stream else {}))
 
     def factory(shard):
-        return BoundedShard(rig.stream, shard, 1, "checkpoint")
+        return BoundedShard(pipeline.stream, shard, 1, "checkpoint")
 
-    rig.shard = HostedShard(rig.log, "traffic", factory, tmp_path, Split(rig.stream) if split else None)
-    rig.start("one")
-    return rig, factory
+    pipeline.shard = HostedShard(pipeline.log, "traffic", factory, tmp_path, Split(pipeline.stream) if split else None)
+    pipeline.start_source("one")
+    return pipeline, factory
 
 
-def walk(rig, ticks, **more):
+def walk(pipeline, ticks, **more):
     """Two items that move a little at each tick, and others that are set once; the truth of their sum by time."""
     truth = {}
     for tick in range(ticks):
         values = {"a": float(tick % 7), "b": 10.0 - tick % 3} | (more if tick == 0 else {})
-        rig.set("one", **values)
-        truth[rig.now] = values["a"] + values["b"] + sum(more.values())
-        rig.tick()
+        pipeline.set("one", **values)
+        truth[pipeline.now] = values["a"] + values["b"] + sum(more.values())
+        pipeline.tick()
     return truth
 
 
@@ -161,152 +161,152 @@ def brings_more_than(limit):
 
 def test_a_row_that_breaks_the_core_is_dropped_alone(tmp_path, monkeypatch):
     """The bug strikes when the row's time has come, at a clock row: no other row is lost with it."""
-    rig, factory = hosted_rig(tmp_path, SUM)
+    pipeline, factory = hosted_stream(tmp_path, SUM)
     broken(monkeypatch, Engine, "_apply", has("bad", 100.0))
-    truth = walk(rig, 15)
-    truth |= walk(rig, 10, bad=100.0)
-    (skipped,) = quarantined(rig.log, "traffic")
-    assert [decision.what for decision in rig.shard.decisions] == ["retry", "retry", "quarantine"]
+    truth = walk(pipeline, 15)
+    truth |= walk(pipeline, 10, bad=100.0)
+    (skipped,) = quarantined(pipeline.log, "traffic")
+    assert [decision.what for decision in pipeline.shard.decisions] == ["retry", "retry", "quarantine"]
     assert [row.kind for row in skipped.rows] == ["clock"]
     assert [row.key for row in skipped.waiting] == [key("bad")]
-    letters = rig.rows("dead_letters.traffic")
+    letters = pipeline.rows("dead_letters.traffic")
     assert [row["key"] for row in letters] == ["", key("bad")]
     assert all(row["reason"].startswith("quarantined: entry ") for row in letters)
-    rig.tick(15)
-    assert rig.answers("total")[-1].settled  # the item was told to exist, and has confirmed its grant
-    check_settled(rig.answers("total"), truth, 2)
-    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+    pipeline.tick(15)
+    assert pipeline.answers("total")[-1].settled  # the item was told to exist, and has confirmed its grant
+    check_settled(pipeline.answers("total"), truth, 2)
+    check_replays(pipeline.log, "traffic", TOPICS, factory, pipeline.shard, pipeline.position)
 
 
 def test_items_of_a_skipped_entry_are_unknown_until_they_are_confirmed(tmp_path, monkeypatch):
-    rig, factory = hosted_rig(tmp_path, SUM)
-    truth = walk(rig, 25)
-    assert rig.answers("total")[-1].settled
+    pipeline, factory = hosted_stream(tmp_path, SUM)
+    truth = walk(pipeline, 25)
+    assert pipeline.answers("total")[-1].settled
     broken(monkeypatch, BoundedShard, "_take_arrived", brings_more_than(60.0))
-    rig.set("one", a=77.0)
-    position, moment = rig.log.end(), rig.now
-    truth[rig.now] = truth[max(truth)] - float(24 % 7) + 77.0
-    rig.tick()
-    assert rig.shard.skipped == [position]
-    (skipped,) = quarantined(rig.log, "traffic")
+    pipeline.set("one", a=77.0)
+    position, moment = pipeline.log.end(), pipeline.now
+    truth[pipeline.now] = truth[max(truth)] - float(24 % 7) + 77.0
+    pipeline.tick()
+    assert pipeline.shard.skipped == [position]
+    (skipped,) = quarantined(pipeline.log, "traffic")
     assert [(row.kind, row.key) for row in skipped.rows] == [("update", key("a"))]
-    assert not any(answer.settled for answer in rig.answers("total") if answer.at >= moment)
-    rig.tick(30)  # the width is granted again, and its confirmation tells the value
-    assert rig.answers("total")[-1].settled
-    check_settled(rig.answers("total"), truth, 2)
-    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+    assert not any(answer.settled for answer in pipeline.answers("total") if answer.at >= moment)
+    pipeline.tick(30)  # the width is granted again, and its confirmation tells the value
+    assert pipeline.answers("total")[-1].settled
+    check_settled(pipeline.answers("total"), truth, 2)
+    check_replays(pipeline.log, "traffic", TOPICS, factory, pipeline.shard, pipeline.position)
 
 
 def test_of_an_entry_that_nobody_can_decode_every_item_may_be(tmp_path, monkeypatch):
-    rig, factory = hosted_rig(tmp_path, SUM)
-    walk(rig, 25)
+    pipeline, factory = hosted_stream(tmp_path, SUM)
+    walk(pipeline, 25)
     broken(monkeypatch, BoundedShard, "_take_arrived", lambda shard, arrived, partition: bool(arrived.dead))
-    rig.log.append_packed([("updates.traffic", b"nobody can read this")])
-    moment = rig.now
-    rig.tick()
-    (skipped,) = quarantined(rig.log, "traffic")
+    pipeline.log.append_packed([("updates.traffic", b"nobody can read this")])
+    moment = pipeline.now
+    pipeline.tick()
+    (skipped,) = quarantined(pipeline.log, "traffic")
     assert skipped.rows is None
-    assert not any(answer.settled for answer in rig.answers("total") if answer.at >= moment)
-    rig.tick(30)
-    assert rig.answers("total")[-1].settled
-    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+    assert not any(answer.settled for answer in pipeline.answers("total") if answer.at >= moment)
+    pipeline.tick(30)
+    assert pipeline.answers("total")[-1].settled
+    check_replays(pipeline.log, "traffic", TOPICS, factory, pipeline.shard, pipeline.position)
 
 
 def test_an_item_whose_departure_is_skipped_may_or_may_not_exist(tmp_path, monkeypatch):
-    rig, factory = hosted_rig(tmp_path, SUM.replace("SUM", "COUNT"))
-    walk(rig, 15)
-    assert rig.answers("total")[-1].settled
+    pipeline, factory = hosted_stream(tmp_path, SUM.replace("SUM", "COUNT"))
+    walk(pipeline, 15)
+    assert pipeline.answers("total")[-1].settled
     broken(monkeypatch, BoundedShard, "_take_arrived", lambda shard, arrived, partition: GONE in arrived.rows["kind"])
-    moment = rig.now
-    source = rig.sources["one"]
-    source.remove(int(source.register([key("b")])[0]), rig.now)
-    rig.flush("one")
-    rig.tick(20)
-    assert len(rig.shard.skipped) == 1
-    assert not any(answer.settled for answer in rig.answers("total") if answer.at >= moment)
-    rig.set("one", b=3.0)
-    rig.tick(20)
-    assert rig.answers("total")[-1].settled
-    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+    moment = pipeline.now
+    source = pipeline.sources["one"]
+    source.remove(int(source.register([key("b")])[0]), pipeline.now)
+    pipeline.append_updates("one")
+    pipeline.tick(20)
+    assert len(pipeline.shard.skipped) == 1
+    assert not any(answer.settled for answer in pipeline.answers("total") if answer.at >= moment)
+    pipeline.set("one", b=3.0)
+    pipeline.tick(20)
+    assert pipeline.answers("total")[-1].settled
+    check_replays(pipeline.log, "traffic", TOPICS, factory, pipeline.shard, pipeline.position)
 
 
 def test_a_query_that_cannot_be_opened_is_dropped_alone(tmp_path, monkeypatch):
-    rig, factory = hosted_rig(tmp_path, SUM)
-    walk(rig, 15)
+    pipeline, factory = hosted_stream(tmp_path, SUM)
+    walk(pipeline, 15)
     broken(monkeypatch, OpenQueries, "open", lambda queries, selects, at: "poison" in selects)
-    rig.say(SUM.replace("total", "poison"))
-    rig.say(SUM.replace("total", "fine"))
-    walk(rig, 20)
-    (skipped,) = quarantined(rig.log, "traffic")
+    pipeline.send(parse(SUM.replace("total", "poison")))
+    pipeline.send(parse(SUM.replace("total", "fine")))
+    walk(pipeline, 20)
+    (skipped,) = quarantined(pipeline.log, "traffic")
     assert [row.key for row in skipped.waiting] == ["poison"]
-    assert rig.answers("fine")[-1].settled
-    assert not rig.answers("poison")
-    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+    assert pipeline.answers("fine")[-1].settled
+    assert not pipeline.answers("poison")
+    check_replays(pipeline.log, "traffic", TOPICS, factory, pipeline.shard, pipeline.position)
 
 
 def test_a_query_that_cannot_be_altered_answers_no_more(tmp_path, monkeypatch):
     """Those who read the statements take the new tolerance for granted: the old one must not be called settled."""
-    rig, factory = hosted_rig(tmp_path, SUM)
-    walk(rig, 20)
+    pipeline, factory = hosted_stream(tmp_path, SUM)
+    walk(pipeline, 20)
     broken(monkeypatch, OpenQueries, "alter", lambda queries, name, select, at: True)
-    rig.say("ALTER QUERY total WITHIN 1")
-    moment = rig.now
-    walk(rig, 10)
-    assert len(rig.shard.skipped) == 1
-    assert not [answer for answer in rig.answers("total") if answer.at > moment]
-    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+    pipeline.send(parse("ALTER QUERY total WITHIN 1"))
+    moment = pipeline.now
+    walk(pipeline, 10)
+    assert len(pipeline.shard.skipped) == 1
+    assert not [answer for answer in pipeline.answers("total") if answer.at > moment]
+    check_replays(pipeline.log, "traffic", TOPICS, factory, pipeline.shard, pipeline.position)
 
 
 def test_shards_and_splitter_skip_the_same(tmp_path, monkeypatch):
-    rig, _ = hosted_rig(tmp_path, EACH, stream=SHARDED, split=True)
-    walk(rig, 15)
+    pipeline, _ = hosted_stream(tmp_path, EACH, stream=SHARDED, split=True)
+    walk(pipeline, 15)
     broken(monkeypatch, Engine, "_apply", has("b", 55.0))
-    rig.set("one", b=55.0)
-    truth = {rig.now: 55.0}
-    rig.tick(30)
-    assert len(rig.shard.skipped) == 1
-    assert rig.answers("each", "b")[-1].settled
-    check_settled([one for one in rig.answers("each", "b") if one.at >= min(truth)], truth)
-    before = rig.shard.skipped
+    pipeline.set("one", b=55.0)
+    truth = {pipeline.now: 55.0}
+    pipeline.tick(30)
+    assert len(pipeline.shard.skipped) == 1
+    assert pipeline.answers("each", "b")[-1].settled
+    check_settled([one for one in pipeline.answers("each", "b") if one.at >= min(truth)], truth)
+    before = pipeline.shard.skipped
     broken(monkeypatch, Split, "parts", lambda split, topic, payload: b"poison" in payload)
-    rig.start("poison")
-    rig.set("poison", c=1.0)
-    rig.tick()
-    (position,) = set(rig.shard.skipped) - set(before)
-    assert rig.shard.decisions[-1].suspect.position == position
-    rig.sources.pop("poison")
-    rig.set("one", b=20.0)
-    rig.tick(20)
-    assert rig.answers("each", "b")[-1].settled
+    pipeline.start_source("poison")
+    pipeline.set("poison", c=1.0)
+    pipeline.tick()
+    (position,) = set(pipeline.shard.skipped) - set(before)
+    assert pipeline.shard.decisions[-1].suspect.position == position
+    pipeline.sources.pop("poison")
+    pipeline.set("one", b=20.0)
+    pipeline.tick(20)
+    assert pipeline.answers("each", "b")[-1].settled
 
 
 def test_a_failure_that_comes_once_leaves_no_trace(tmp_path, monkeypatch):
-    rig, factory = hosted_rig(tmp_path, SUM)
-    walk(rig, 10)
+    pipeline, factory = hosted_stream(tmp_path, SUM)
+    walk(pipeline, 10)
     strikes = iter([True])
     broken(monkeypatch, BoundedShard, "_take_arrived", lambda shard, arrived, partition: next(strikes, False))
-    walk(rig, 10)
-    assert [decision.what for decision in rig.shard.decisions] == ["retry"]
-    assert rig.shard.skipped == []
-    check_replays(rig.log, "traffic", TOPICS, factory, rig.shard, rig.position)
+    walk(pipeline, 10)
+    assert [decision.what for decision in pipeline.shard.decisions] == ["retry"]
+    assert pipeline.shard.skipped == []
+    check_replays(pipeline.log, "traffic", TOPICS, factory, pipeline.shard, pipeline.position)
 
 
 def test_a_pipeline_that_fails_at_everything_stops(tmp_path, monkeypatch):
-    rig, _ = hosted_rig(tmp_path, SUM)
+    pipeline, _ = hosted_stream(tmp_path, SUM)
     broken(monkeypatch, BoundedShard, "_take_arrived", lambda shard, arrived, partition: True)
     with pytest.raises(Stopped, match=rf"a bug at entry \d+ .*; {MOST} entries have been put into quarantine"):
-        walk(rig, MOST + 5)
-    assert len(rig.shard.skipped) == MOST
+        walk(pipeline, MOST + 5)
+    assert len(pipeline.shard.skipped) == MOST
 
 
 def test_an_entry_that_cannot_even_be_skipped_stops_the_pipeline(tmp_path, monkeypatch):
-    rig, _ = hosted_rig(tmp_path, SUM)
-    walk(rig, 3)
+    pipeline, _ = hosted_stream(tmp_path, SUM)
+    walk(pipeline, 3)
     broken(monkeypatch, BoundedShard, "_take_arrived", brings_more_than(60.0))
     broken(monkeypatch, BoundedShard, "_skip", lambda shard, skipped: True)
-    rig.set("one", a=77.0)
+    pipeline.set("one", a=77.0)
     with pytest.raises(Stopped, match="in quarantine already"):
-        rig.tick()
+        pipeline.tick()
 
 
 # -- the other kinds of shard -----------------------------------------------------------------------------------------
@@ -314,28 +314,28 @@ def test_an_entry_that_cannot_even_be_skipped_stops_the_pipeline(tmp_path, monke
 
 def test_polled_streams(tmp_path, monkeypatch):
     broken(monkeypatch, PolledShard, "_replay_pull", lambda shard, pull: pull.value == 13.0)
-    exchange = Exchange(QUOTES_TEXT, TOTAL)
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
 
     def factory(shard):
         return PolledShard(QUOTES.stream, shard)
 
-    exchange.shard = HostedShard(exchange.log, "quotes", factory, tmp_path)  # type: ignore[assignment]
-    known(exchange)
-    assert exchange.answer("total").settled
-    exchange.pull("A", 1.0)
-    exchange.pull("B", 13.0)
-    exchange.tick()
-    assert len(exchange.shard.skipped) == 1
-    assert not exchange.answer("total").settled
+    pipeline.shard = HostedShard(pipeline.log, "quotes", factory, tmp_path)
+    known(pipeline)
+    assert pipeline.answer("total").settled
+    pipeline.pull("A", 1.0)
+    pipeline.pull("B", 13.0)
+    pipeline.tick()
+    assert len(pipeline.shard.skipped) == 1
+    assert not pipeline.answer("total").settled
     for _ in range(KNOWN):  # it is learned again
         for item, value in (("A", 1.0), ("B", 5.0), ("C", 1.0)):
-            exchange.pull(item, value)
-        exchange.tick()
-    answer = exchange.answer("total")
+            pipeline.pull(item, value)
+        pipeline.tick()
+    answer = pipeline.answer("total")
     assert answer.settled
     assert answer.value == 7.0
     topics = ["queries", "updates.quotes", "pulls.quotes"]
-    check_replays(exchange.log, "quotes", topics, factory, exchange.shard, exchange.position)
+    check_replays(pipeline.log, "quotes", topics, factory, pipeline.shard, pipeline.position)
 
 
 def test_networks(tmp_path, monkeypatch):
@@ -366,49 +366,56 @@ def test_networks(tmp_path, monkeypatch):
 
 def test_tables(tmp_path, monkeypatch):
     broken(monkeypatch, RowsShard, "_apply", lambda shard, found: any("3" in one.keys for one in found))
-    shop = Shop(AREA, CHEAP)
-    shop.shard = HostedShard(shop.log, "stock", lambda shard: shop.born(), tmp_path)
-    shop.subscribe(parse("SUBSCRIBE area(0, 100)"))
-    shop.tick()
+    pipeline = StockPipeline(AREA, CHEAP)
+    pipeline.shard = HostedShard(pipeline.log, "stock", lambda shard: pipeline.new_shard(), tmp_path)
+    pipeline.subscribe(parse("SUBSCRIBE area(0, 100)"))
+    pipeline.tick()
     for number in range(6):
-        shop.table.insert(id=number, name="n", x=float(number), y=1)
-        shop.now += 1
-    shop.tick()
-    (skipped,) = quarantined(shop.log, "stock")
+        pipeline.table().insert(id=number, name="n", x=float(number), y=1)
+        pipeline.now += 1
+    pipeline.tick()
+    (skipped,) = quarantined(pipeline.log, "stock")
     assert [row.key for row in skipped.waiting] == ["3"]
-    shop.tick()
-    assert {row["key"] for row in shop.rows("rows.stock")} == {"0", "1", "2", "4", "5"}
+    pipeline.tick()
+    assert {row["key"] for row in pipeline.rows("rows.stock")} == {"0", "1", "2", "4", "5"}
     topics = ["queries", "changes.stock", "subscriptions.stock"]
-    check_replays(shop.log, "stock", topics, lambda shard: shop.born(), shop.shard, shop.position)
+    check_replays(pipeline.log, "stock", topics, lambda shard: pipeline.new_shard(), pipeline.shard, pipeline.position)
 
 
 def test_subscriptions_that_break_a_query_are_skipped(tmp_path, monkeypatch):
     broken(monkeypatch, RowsShard, "_subscribe", lambda shard, entry: b"poison" in entry.payload)
-    shop = Shop(AREA, CHEAP)
-    shop.shard = HostedShard(shop.log, "stock", lambda shard: shop.born(), tmp_path)
-    shop.log.append_packed([("subscriptions.stock", b"poison")])
-    shop.table.insert(id=1, name="n", x=1.0, y=1)
-    shop.tick()
-    shop.tick()
-    assert len(shop.shard.skipped) == 1
-    assert [row["key"] for row in shop.rows("rows.stock")] == ["1"]
+    pipeline = StockPipeline(AREA, CHEAP)
+    pipeline.shard = HostedShard(pipeline.log, "stock", lambda shard: pipeline.new_shard(), tmp_path)
+    pipeline.log.append_packed([("subscriptions.stock", b"poison")])
+    pipeline.table().insert(id=1, name="n", x=1.0, y=1)
+    pipeline.tick()
+    pipeline.tick()
+    assert len(pipeline.shard.skipped) == 1
+    assert [row["key"] for row in pipeline.rows("rows.stock")] == ["1"]
 
 
 def test_pairs_of_tables(tmp_path, monkeypatch):
     broken(monkeypatch, RowsShard, "_apply", lambda shard, found: any("3" in one.keys for one in found))
-    shop = PairShop(TOLD)
-    shop.shard = HostedShard(shop.log, shop.pair.name, lambda shard: shop.born(), tmp_path)
-    shop.tick()
+    pipeline = PairPipeline(TOLD)
+    pipeline.shard = HostedShard(pipeline.log, pipeline.relation.name, lambda shard: pipeline.new_shard(), tmp_path)
+    pipeline.tick()
     for number in range(5):
-        shop.tables["orders"].insert(id=number, part="p", a=1.0)
-        shop.tables["lines"].insert(id=number + 10, part="p", c=1.0)
-        shop.now += 1
-    shop.tick()
-    assert len(shop.shard.skipped) == 1
-    shop.tick()
-    assert "orders/3" not in {row["key"] for row in shop.rows(f"rows.{shop.pair.name}")}
-    assert len(shop.rows(f"rows.{shop.pair.name}")) == 9
-    check_replays(shop.log, shop.pair.name, shop.topics, lambda shard: shop.born(), shop.shard, shop.position)
+        pipeline.table("orders").insert(id=number, part="p", a=1.0)
+        pipeline.table("lines").insert(id=number + 10, part="p", c=1.0)
+        pipeline.now += 1
+    pipeline.tick()
+    assert len(pipeline.shard.skipped) == 1
+    pipeline.tick()
+    assert "orders/3" not in {row["key"] for row in pipeline.rows(f"rows.{pipeline.relation.name}")}
+    assert len(pipeline.rows(f"rows.{pipeline.relation.name}")) == 9
+    check_replays(
+        pipeline.log,
+        pipeline.relation.name,
+        pipeline.topics,
+        lambda shard: pipeline.new_shard(),
+        pipeline.shard,
+        pipeline.position,
+    )
 
 
 # -- the record, and who finds the entry ------------------------------------------------------------------------------
@@ -531,6 +538,6 @@ def test_rows_at_fault_are_none_where_the_entry_itself_is():
                 raise ZeroDivisionError
             return []
 
-    rig = Rig()
+    pipeline = StreamPipeline()
     entry = Entry("updates.traffic", 0, 1, pack(clock_batch(1)))
-    assert rows_at_fault(entry, lambda: Stubborn(rig.stream, 0, 1, "c")) is None
+    assert rows_at_fault(entry, lambda: Stubborn(pipeline.stream, 0, 1, "c")) is None

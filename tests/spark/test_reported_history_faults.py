@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from rig import Rig, key
+from stream_pipeline import StreamPipeline, key
 
 from tolerant.edge.recent_ranges import RecentRanges
 from tolerant.kernels.versions import version
@@ -26,44 +26,44 @@ def edge(fn: str) -> str:
     return f"CREATE QUERY edge AS SELECT {fn}(rate) FROM traffic WITHIN {WITHIN}"
 
 
-def on_leave() -> Rig:
+def on_leave() -> StreamPipeline:
     """A minimum over `low` and `far`, which is on leave above it."""
-    rig = Rig(edge("MIN"), stream=SLOW)
-    rig.start("source")
+    pipeline = StreamPipeline(edge("MIN"), stream=SLOW)
+    pipeline.start_source("source")
     for value in (100.0, 110.0, 120.0, 130.0):
-        rig.set("source", low=0.0, far=value)
-        rig.tick(4)
-    rig.tick(4)
-    assert rig.sources["source"]._filters.suppress_side.any()
-    return rig
+        pipeline.set("source", low=0.0, far=value)
+        pipeline.tick(4)
+    pipeline.tick(4)
+    assert pipeline.sources["source"]._filters.suppress_side.any()
+    return pipeline
 
 
-def jump(rig: Rig, trip: int) -> int:
+def jump(pipeline: StreamPipeline, trip: int) -> int:
     """`low` jumps over the floor of `far`, to which grants take `trip` seconds; when it jumped."""
-    jumped = rig.now
-    rig.set("source", low=90.0)
+    jumped = pipeline.now
+    pipeline.set("source", low=90.0)
     for second in range(12):
-        rig.now += SECOND
+        pipeline.now += SECOND
         if second >= trip:
-            rig.deliver()
-        rig.clock()
-        rig.read()
+            pipeline.advance()
+        pipeline.clock()
+        pipeline.read()
     return jumped
 
 
 @pytest.mark.parametrize("trip", range(LATENCY))
 def test_a_minimum_that_jumps_is_settled_at_once_if_the_round_trip_takes_less_than_the_latency(trip) -> None:
-    rig = on_leave()
-    jumped = jump(rig, trip)
-    [answer] = [answer for answer in rig.answers("edge") if answer.at >= jumped]
+    pipeline = on_leave()
+    jumped = jump(pipeline, trip)
+    [answer] = [answer for answer in pipeline.answers("edge") if answer.at >= jumped]
     assert answer.settled
     assert (answer.at, answer.low, answer.high) == (jumped, 86.0, 94.0)
 
 
 def test_a_minimum_that_jumps_is_settling_while_a_longer_round_trip_takes() -> None:
-    rig = on_leave()
-    jumped = jump(rig, LATENCY + 1)
-    first, second = [answer for answer in rig.answers("edge") if answer.at >= jumped]
+    pipeline = on_leave()
+    jumped = jump(pipeline, LATENCY + 1)
+    first, second = [answer for answer in pipeline.answers("edge") if answer.at >= jumped]
     assert first.at == jumped
     assert first.settling
     assert first.high == 94.0
@@ -71,36 +71,36 @@ def test_a_minimum_that_jumps_is_settling_while_a_longer_round_trip_takes() -> N
 
 
 def test_an_item_is_asked_when_the_row_arrives_and_not_when_its_time_comes() -> None:
-    rig = on_leave()
-    before = rig.log.read("grants.traffic")[-1].position
-    rig.set("source", low=90.0)
-    rig.now += SECOND // 10
-    rig.clock()
-    rig.read()
-    [asked] = rig.log.read("grants.traffic", before)
+    pipeline = on_leave()
+    before = pipeline.log.read("grants.traffic")[-1].position
+    pipeline.set("source", low=90.0)
+    pipeline.now += SECOND // 10
+    pipeline.clock()
+    pipeline.read()
+    [asked] = pipeline.log.read("grants.traffic", before)
     assert [grant.item for grant in read_grants(unpack(asked.payload)) if grant.confirm] == [key("far")]
-    rig.clock()
-    rig.read()
-    assert rig.log.read("grants.traffic", asked.position) == []  # once
+    pipeline.clock()
+    pipeline.read()
+    assert pipeline.log.read("grants.traffic", asked.position) == []  # once
 
 
 def test_an_item_of_a_minimum_that_goes_makes_the_next_one_matter() -> None:
-    rig = on_leave()
-    core = rig.sources["source"]
-    gone = core.remove(int(core.register([key("low")])[0]), rig.now)
-    rig.flush("source")
-    rig.tick(8)
-    later = [answer for answer in rig.answers("edge") if answer.at >= gone]
+    pipeline = on_leave()
+    core = pipeline.sources["source"]
+    gone = core.remove(int(core.register([key("low")])[0]), pipeline.now)
+    pipeline.append_updates("source")
+    pipeline.tick(8)
+    later = [answer for answer in pipeline.answers("edge") if answer.at >= gone]
     assert all(answer.settled for answer in later)
     assert later[0].at == gone
     assert later[0].low <= 130.0 <= later[0].high
 
 
 def test_only_rows_that_tell_something_carry_the_columns_for_it() -> None:
-    rig = on_leave()
-    rig.set("source", far=125.0)
-    jump(rig, 0)
-    batches = [unpack(entry.payload) for entry in rig.log.read("updates.traffic")]
+    pipeline = on_leave()
+    pipeline.set("source", far=125.0)
+    jump(pipeline, 0)
+    batches = [unpack(entry.payload) for entry in pipeline.log.read("updates.traffic")]
     assert {batch.schema == UPDATES for batch in batches} == {True, False}
     told = [row for batch in batches if batch.schema == UPDATES_WITH_HISTORY for row in batch.to_pylist()]
     [(kind, way)] = [(row["kind"], row["recent_ranges"]) for row in told if row["recent_ranges"] is not None]
@@ -108,82 +108,82 @@ def test_only_rows_that_tell_something_carry_the_columns_for_it() -> None:
     assert [(piece["least"], piece["most"]) for piece in way] == [(125.0, 130.0)]
 
 
-def told_by_hand(rig: Rig, at: int, source: str = "source") -> None:
+def told_by_hand(pipeline: StreamPipeline, at: int, source: str = "source") -> None:
     """An ack that does not end the leave, of an older version, and tells where `far` has been."""
     way = [TimedRange(at - 10 * SECOND, 120.0, 140.0), TimedRange(at - SECOND, 150.0, 160.0)]
     row = updates_batch(
         kind="ack", keys=[key("far")], at=[at], source=source, sequence=[version(1, 10**6)], through=at, value=[130.0],
         grant=[1], ways=[way],
     )  # fmt: skip
-    rig.log.append("updates.traffic", row)
-    rig.read()
+    pipeline.log.append("updates.traffic", row)
+    pipeline.read()
 
 
 def test_what_an_item_has_told_holds_until_then_and_no_longer() -> None:
-    rig = on_leave()
-    floor = rig.shard.ends(key("far"))[0]
-    told_by_hand(rig, rig.now)
-    assert rig.shard.ends(key("far")) == (120.0, 140.0)
-    rig.tick(LATENCY - 2)
-    assert rig.shard.ends(key("far")) == (120.0, 140.0)
-    rig.tick(1)
-    assert rig.shard.ends(key("far")) == (150.0, 160.0)
-    rig.tick(1)
-    assert not rig.shard.recalled(key("far"))
-    assert rig.shard.ends(key("far"))[0] <= floor
+    pipeline = on_leave()
+    floor = pipeline.shard.ends(key("far"))[0]
+    told_by_hand(pipeline, pipeline.now)
+    assert pipeline.shard.ends(key("far")) == (120.0, 140.0)
+    pipeline.tick(LATENCY - 2)
+    assert pipeline.shard.ends(key("far")) == (120.0, 140.0)
+    pipeline.tick(1)
+    assert pipeline.shard.ends(key("far")) == (150.0, 160.0)
+    pipeline.tick(1)
+    assert not pipeline.shard.recalled(key("far"))
+    assert pipeline.shard.ends(key("far"))[0] <= floor
 
 
 def test_what_is_told_too_late_is_not_used() -> None:
-    rig = on_leave()
-    told_by_hand(rig, rig.now - LATENCY * SECOND)
-    assert not rig.shard.recalled(key("far"))
+    pipeline = on_leave()
+    told_by_hand(pipeline, pipeline.now - LATENCY * SECOND)
+    assert not pipeline.shard.recalled(key("far"))
 
 
 def test_what_is_told_of_later_is_used_then() -> None:
-    rig = on_leave()
-    told_by_hand(rig, rig.now + 8 * SECOND)
-    assert not rig.shard.recalled(key("far"))
-    rig.tick(2)
-    assert rig.shard.ends(key("far")) == (120.0, 140.0)
+    pipeline = on_leave()
+    told_by_hand(pipeline, pipeline.now + 8 * SECOND)
+    assert not pipeline.shard.recalled(key("far"))
+    pipeline.tick(2)
+    assert pipeline.shard.ends(key("far")) == (120.0, 140.0)
 
 
 def test_what_was_told_before_a_restart_does_not_hold_after_it() -> None:
-    rig = on_leave()
-    told_by_hand(rig, rig.now + 2 * SECOND)
-    assert rig.shard.recalled(key("far"))
-    rig.start("source", epoch=2)  # its clock has been set back
-    rig.set("source", low=0.0, far=60.0)
-    rig.tick(LATENCY)
-    assert not rig.shard.recalled(key("far"))
-    low, high = rig.shard.ends(key("far"))
+    pipeline = on_leave()
+    told_by_hand(pipeline, pipeline.now + 2 * SECOND)
+    assert pipeline.shard.recalled(key("far"))
+    pipeline.start_source("source", epoch=2)  # its clock has been set back
+    pipeline.set("source", low=0.0, far=60.0)
+    pipeline.tick(LATENCY)
+    assert not pipeline.shard.recalled(key("far"))
+    low, high = pipeline.shard.ends(key("far"))
     assert low <= 60.0 <= high
 
 
 def test_a_repeated_row_from_before_a_restart_tells_nothing() -> None:
-    rig = on_leave()
-    at = rig.now + 60 * SECOND
-    rig.start("source", epoch=2)  # its clock has been set back
-    rig.set("source", low=0.0, far=60.0)
-    rig.tick(LATENCY + 1)
-    told_by_hand(rig, at)
-    assert all(until < at for _, _, until in rig.shard._engine.history.state()["histories"])
+    pipeline = on_leave()
+    at = pipeline.now + 60 * SECOND
+    pipeline.start_source("source", epoch=2)  # its clock has been set back
+    pipeline.set("source", low=0.0, far=60.0)
+    pipeline.tick(LATENCY + 1)
+    told_by_hand(pipeline, at)
+    assert all(until < at for _, _, until in pipeline.shard._engine.history.state()["histories"])
 
 
 def test_what_an_item_has_told_does_not_hold_when_another_source_has_it() -> None:
-    rig = on_leave()
-    told_by_hand(rig, rig.now + 2 * SECOND)
-    rig.start("other")
-    rig.set("other", far=60.0)
-    rig.tick(LATENCY)
-    assert not rig.shard.recalled(key("far"))
-    low, high = rig.shard.ends(key("far"))
+    pipeline = on_leave()
+    told_by_hand(pipeline, pipeline.now + 2 * SECOND)
+    pipeline.start_source("other")
+    pipeline.set("other", far=60.0)
+    pipeline.tick(LATENCY)
+    assert not pipeline.shard.recalled(key("far"))
+    low, high = pipeline.shard.ends(key("far"))
     assert low <= 60.0 <= high
 
 
 def test_what_another_source_tells_is_not_used() -> None:
-    rig = on_leave()
-    told_by_hand(rig, rig.now, source="stranger")
-    assert not rig.shard.recalled(key("far"))
+    pipeline = on_leave()
+    told_by_hand(pipeline, pipeline.now, source="stranger")
+    assert not pipeline.shard.recalled(key("far"))
 
 
 def test_a_way_is_where_the_item_was() -> None:
@@ -219,35 +219,35 @@ class History:
     def __init__(self, seed: int, fn: str) -> None:
         self.random = random.Random(seed)
         self.fn = min if fn == "MIN" else max
-        self.rig = Rig(edge(fn), stream=SLOW)
-        self.rig.start("source")
+        self.pipeline = StreamPipeline(edge(fn), stream=SLOW)
+        self.pipeline.start_source("source")
         self.truth: dict[str, list[tuple[int, float]]] = {}
         self.values = {f"h{number}": 40.0 * number for number in range(4)}
-        self.begun = self.rig.now
+        self.begun = self.pipeline.now
         self.recalled = 0
         self.wrong: list[str] = []
 
     def play(self, turns: int) -> None:
-        rig, chance = self.rig, self.random.random
+        pipeline, chance = self.pipeline, self.random.random
         self._set(self.values)
         for _ in range(turns):
-            rig.now += self.random.randint(1, SECOND)
+            pipeline.now += self.random.randint(1, SECOND)
             if chance() < 0.7:
                 self._move()
             # One that moves steadily, far from the extreme, has a slope: answers are then given at every tick.
-            passed = (rig.now - self.begun) / SECOND
+            passed = (pipeline.now - self.begun) / SECOND
             self._set({"ramp": 290 + 1.7 * passed if self.fn is min else -1.7 * passed})
             if chance() < 0.5:
-                rig.deliver()
+                pipeline.advance()
             if chance() < 0.6:
-                rig.clock()
+                pipeline.clock()
             if chance() < 0.6:
-                rig.read()
+                pipeline.read()
                 self._look()
 
     def _look(self) -> None:
         """Hold what the shard reckons with against what is true."""
-        watermark, shard = self.rig.shard.watermark, self.rig.shard
+        watermark, shard = self.pipeline.shard.watermark, self.pipeline.shard
         for host, line in self.truth.items():
             if watermark is None or watermark < line[0][0]:
                 continue
@@ -267,16 +267,16 @@ class History:
         self._set({host: min(max(self.values[host] + step, 0.0), 300.0)})
 
     def _set(self, values: dict[str, float]) -> None:
-        core = self.rig.sources["source"]
-        self.rig.set("source", **values)
+        core = self.pipeline.sources["source"]
+        self.pipeline.set("source", **values)
         self.values |= values
         for host, value in values.items():
             self.truth.setdefault(host, []).append((core.clock, value))
 
     def broken(self) -> list[str]:
         """Wrong beliefs, and settled answers that were wrong or too wide at any time until the next one."""
-        answers, found = self.rig.answers("edge"), [*self.wrong]
-        watermark = self.rig.shard.watermark
+        answers, found = self.pipeline.answers("edge"), [*self.wrong]
+        watermark = self.pipeline.shard.watermark
         moments = sorted({at for line in self.truth.values() for at, _ in line})
         for answer, after in zip(answers, [*(one.at for one in answers[1:]), watermark + 1], strict=True):
             if not answer.settled or answer.value is None:
@@ -328,16 +328,16 @@ def test_a_shard_restored_while_it_relies_on_what_was_told_says_the_same() -> No
     history = History(1, "MIN")
     while not history.recalled:
         history.play(1)
-    rig = history.rig
-    twin = BoundedShard(rig.stream, 0, 1, "checkpoint")
-    twin.restore(rig.shard.snapshot())
-    position = rig.position
+    pipeline = history.pipeline
+    twin = BoundedShard(pipeline.stream, 0, 1, "checkpoint")
+    twin.restore(pipeline.shard.snapshot())
+    position = pipeline.position
     history.play(60)
-    rig.clock(rig.now + 20 * SECOND)
-    entries = [entry for topic in ("queries", "updates.traffic") for entry in rig.log.read(topic, position)]
+    pipeline.clock(pipeline.now + 20 * SECOND)
+    entries = [entry for topic in ("queries", "updates.traffic") for entry in pipeline.log.read(topic, position)]
     entries.sort(key=lambda entry: entry.position)
-    rig.read()
+    pipeline.read()
     outputs = twin.apply(entries)
     rows = [row for output in outputs if output.topic == "answers.edge" for row in unpack(output.payload).to_pylist()]
     assert rows
-    assert rows == rig.rows("answers.edge")[-len(rows) :]
+    assert rows == pipeline.rows("answers.edge")[-len(rows) :]

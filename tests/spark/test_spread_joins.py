@@ -8,19 +8,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_joins_shard import PARAMETERS, QUERIES, STEPS, TABLES, Holder, JoinShop, drain, play, results
-from test_pair_shard import PairShop
-from test_spread_shards import several
+from test_joins_shard import PARAMETERS, QUERIES, STEPS, TABLES, Holder, JoinPipeline, drain, play, results
+from test_pair_shard import PairPipeline
 
 from tolerant.cli.figures import table_figures
-from tolerant.client import StatementClient
 from tolerant.joins import stabbing_partition
-from tolerant.kinds.joins.shard import PairShard
 from tolerant.pipeline.range_partitioner import RangePartitioner
 from tolerant.pipeline.shard_range import Part
 from tolerant.sql import Catalogue, PipelineId, StatementError, decode, encode, parse, render
 from tolerant.sql.join_spreads import Ranges, Stretch
-from tolerant.sql.pipeline_inputs import join_input
 from tolerant.sql.subscriptions import SubscriptionFile, subscription_row
 from tolerant.transport.subscriptions import subscription_batches
 
@@ -33,23 +29,12 @@ def spread(name, shards, known=""):
     return parse(f"{render(QUERIES[name])} WITH (shards = {shards}{known if shards > 1 else ''})")
 
 
-class SpreadJoins(JoinShop):
+class SpreadJoins(JoinPipeline):
     """Supply and demand with queries of one kind."""
 
     def __init__(self, names, shards, known=""):
         self.names = names
-        queries = [spread(name, shards, known) for name in names]
-        self.spread = join_input(PipelineId.of(queries[0].select), TABLES, queries[0].select)
-        PairShop.__init__(self, *queries, tables=TABLES)
-        self.topics[-1] = f"subscriptions.{self.spread.name}"
-
-    def born(self):
-        return several(self.spread, PairShard)
-
-    def join(self, name, values, kind="SUBSCRIBE"):
-        statement = parse(f"{kind} {name}({', '.join(map(str, values))})")
-        self.log.append(self.topics[-1], subscription_row(statement, QUERIES[name], TABLES))
-        StatementClient(self.log).send(statement)
+        PairPipeline.__init__(self, *(spread(name, shards, known) for name in names), tables=TABLES)
 
     def join_all(self):
         for name in self.names:
@@ -97,9 +82,9 @@ def test_shards_say_together_what_one_would(names, known, first, steps, shards):
     for step in first:
         play(several, rows, step)
         play(one, {"supply": {}, "demand": {}}, step)
-    for shop in (one, several):
-        shop.join_all()
-        shop.tick()
+    for pipeline in (one, several):
+        pipeline.join_all()
+        pipeline.tick()
     holders = [SpreadHolder(several, name, values) for name in names for values in PARAMETERS[name]]
     for step in steps:
         if step[0] == "check":
@@ -110,15 +95,15 @@ def test_shards_say_together_what_one_would(names, known, first, steps, shards):
         play(several, rows, step)
         if step[0] in ("put", "drop", "tick"):  # the batches of one are others, and nothing stops it
             play(one, {"supply": {}, "demand": {}}, step if step[0] != "tick" else ("tick", None))
-    for shop in (one, several):
-        shop.tick()
+    for pipeline in (one, several):
+        pipeline.tick()
     for holder in holders:
         holder.check(rows)
     assert several.said() == one.said()
-    again = several.born()
+    again = several.new_shard()
     again.restore(several.shard.snapshot())
     assert again.snapshot() == several.shard.snapshot()
-    anew, said = several.born(), []
+    anew, said = several.new_shard(), []
     for entry in several.log.read(several.topics):
         said += anew.apply([entry])
     for name in names:
@@ -129,65 +114,67 @@ def test_shards_say_together_what_one_would(names, known, first, steps, shards):
 @pytest.mark.parametrize(("name", "seed", "known"), [("matched", 0, ""), ("near", 1, ""), ("near", 2, RANGED)])
 def test_one_who_dies_and_resumes_hears_every_change_once(name, seed, known):
     names = next(names for names, _ in KINDS if name in names)
-    chance, shop, rows = random.Random(seed), SpreadJoins(names, 3, known), {"supply": {}, "demand": {}}
-    shop.join_all()
+    chance, pipeline, rows = random.Random(seed), SpreadJoins(names, 3, known), {"supply": {}, "demand": {}}
+    pipeline.join_all()
     for key in range(3):
-        play(shop, rows, ("put", chance.choice(["supply", "demand"]), key, "p", 1, 0.1))
-    shop.tick()
+        play(pipeline, rows, ("put", chance.choice(["supply", "demand"]), key, "p", 1, 0.1))
+    pipeline.tick()
     values = PARAMETERS[name][0]
-    holder = SpreadHolder(shop, name, values)
+    holder = SpreadHolder(pipeline, name, values)
     place = holder.position or holder.one.position
     for _ in range(50):
         kind = chance.choice(["put", "put", "put", "drop", "tick", "listen", "anew"])
         table = chance.choice(["supply", "demand"])
         if kind == "listen":
-            changes = drain(shop.listen(name, values, str(place)))
+            changes = drain(pipeline.listen(name, values, str(place)))
             dealt = changes[: chance.randint(0, len(changes))]
             holder.take(dealt)
             place = dealt[-1].position if dealt else place
         elif kind == "anew":  # another pipeline says everything again
-            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])
-            shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic.startswith("answers.")])
+            said = pipeline.new_shard().apply(
+                [e for e in pipeline.log.read(pipeline.topics) if e.position <= pipeline.position]
+            )
+            pipeline.log.append_packed([(o.topic, o.payload) for o in said if o.topic.startswith("answers.")])
         elif kind == "tick":
-            shop.tick()
+            pipeline.tick()
         elif kind == "drop":
-            play(shop, rows, ("drop", table, chance.randrange(5)))
+            play(pipeline, rows, ("drop", table, chance.randrange(5)))
         else:
             b = chance.choice([0.1, 0.1, -0.2, 0.3, 1.3])
-            play(shop, rows, ("put", table, chance.randrange(5), chance.choice("pqrst"), chance.randint(0, 3), b))
-    shop.tick()
-    holder.take(drain(shop.listen(name, values, str(place))))
+            play(pipeline, rows, ("put", table, chance.randrange(5), chance.choice("pqrst"), chance.randint(0, 3), b))
+    pipeline.tick()
+    holder.take(drain(pipeline.listen(name, values, str(place))))
     holder.compare(rows)
 
 
 def test_rows_are_where_they_are_joined_and_nothing_is_said_twice():
-    shop, rows = SpreadJoins(("matched", "turned"), 3), {"supply": {}, "demand": {}}
-    shop.join_all()
+    pipeline, rows = SpreadJoins(("matched", "turned"), 3), {"supply": {}, "demand": {}}
+    pipeline.join_all()
     for key in range(40):
-        play(shop, rows, ("put", "supply", key, chr(97 + key % 13), 1, 0.0))
-        play(shop, rows, ("put", "demand", key, chr(97 + key % 13), 1, 0.0))
-    shop.log.append_packed([("changes.supply", b"rubbish")])
+        play(pipeline, rows, ("put", "supply", key, chr(97 + key % 13), 1, 0.0))
+        play(pipeline, rows, ("put", "demand", key, chr(97 + key % 13), 1, 0.0))
+    pipeline.log.append_packed([("changes.supply", b"rubbish")])
     for _ in range(12):
-        shop.tick()
-    sizes = [[len(side.relation) for side in shard._sides] for shard in shop.shard.shards]
+        pipeline.tick()
+    sizes = [[len(side.relation) for side in shard._sides] for shard in pipeline.shard.shards]
     assert np.sum(sizes, 0).tolist() == [40, 40]
     assert np.min(sizes) > 0
-    play(shop, rows, ("put", "supply", 0, "z", 1, 0.0))  # perhaps elsewhere
-    play(shop, rows, ("drop", "demand", 1))
+    play(pipeline, rows, ("put", "supply", 0, "z", 1, 0.0))  # perhaps elsewhere
+    play(pipeline, rows, ("drop", "demand", 1))
     for _ in range(12):
-        shop.tick()
-    assert sum(len(side.relation) for shard in shop.shard.shards for side in shard._sides) == 79
-    assert len(shop.rows(f"dead_letters.{shop.spread.name}")) == 1
-    assert len(shop.rows("replies")) == 7  # two queries, five subscriptions
-    found = table_figures(shop.log, shop.spread.name)
+        pipeline.tick()
+    assert sum(len(side.relation) for shard in pipeline.shard.shards for side in shard._sides) == 79
+    assert len(pipeline.rows(f"dead_letters.{pipeline.relation.name}")) == 1
+    assert len(pipeline.rows("replies")) == 7  # two queries, five subscriptions
+    found = table_figures(pipeline.log, pipeline.relation.name)
     assert found["rows"] == 79
-    assert found["results"] == sum(len(shop.rows(f"answers.{name}")) for name in shop.names)
+    assert found["results"] == sum(len(pipeline.rows(f"answers.{name}")) for name in pipeline.names)
     assert found["figures"]["matched"]["groups"] == 1
     assert found["figures"]["matched"]["rows"] == 83
 
 
 def test_bands_are_spread_in_stretches_and_stay_where_they_are():
-    shop, chance = SpreadJoins(("near", "close"), 3), np.random.default_rng(3)
+    pipeline, chance = SpreadJoins(("near", "close"), 3), np.random.default_rng(3)
     types = {"low": "DOUBLE", "high": "DOUBLE"}
     lows = chance.uniform(-50, 50, 900)
     highs = lows + chance.exponential(2, 900)
@@ -196,17 +183,17 @@ def test_bands_are_spread_in_stretches_and_stay_where_they_are():
         for batch in subscription_batches(
             "near", types, {"low": pa.array(lows[chosen]), "high": pa.array(highs[chosen])}, kind
         ):
-            shop.log.append(shop.topics[-1], batch)
-        shop.tick()
+            pipeline.log.append(pipeline.topics[-1], batch)
+        pipeline.tick()
 
     def owned():
-        held = [shard._queries["near"].subscriptions for shard in shop.shard.shards]
+        held = [shard._queries["near"].subscriptions for shard in pipeline.shard.shards]
         return [set(one.ids()[one.columns()["@own"]].tolist()) for one in held]
 
     subscribe(slice(0, 300))
     first = owned()
     assert [len(part) for part in first] == [100, 100, 100]
-    groups = [shard._queries["near"].figures()["groups"] for shard in shop.shard.shards]
+    groups = [shard._queries["near"].figures()["groups"] for shard in pipeline.shard.shards]
     assert sum(groups) <= len(stabbing_partition(lows[:300], highs[:300])[1]) + 2
     subscribe(slice(200, 900))
     then = owned()
@@ -216,30 +203,30 @@ def test_bands_are_spread_in_stretches_and_stay_where_they_are():
     subscribe(slice(0, 450), "unsubscribe")
     left = owned()
     assert sum(map(len, left)) == 450
-    shop.restart()
+    pipeline.restart()
     assert owned() == left
-    shop.tables["supply"].insert(id=1, product="p", a=1.0, b=0.0)
-    shop.tables["demand"].insert(id=1, product="p", c=1.0, b=5.0)
+    pipeline.table("supply").insert(id=1, product="p", a=1.0, b=0.0)
+    pipeline.table("demand").insert(id=1, product="p", c=1.0, b=5.0)
     for _ in range(12):
-        shop.tick()
-    told = [one for row in shop.rows("answers.near") for one in row["subscriptions"]]
+        pipeline.tick()
+    told = [one for row in pipeline.rows("answers.near") for one in row["subscriptions"]]
     assert len(told) == len(set(told)) == sum((lows[450:] <= 5) & (highs[450:] >= 5))
-    found = table_figures(shop.log, shop.spread.name)
+    found = table_figures(pipeline.log, pipeline.relation.name)
     assert (found["rows"], found["subscriptions"]["near"], found["figures"]["near"]["rows"]) == (2, 450, 2)
 
 
 def test_rows_are_where_bands_reach_them():
     chance, shards = np.random.default_rng(4), 4
-    shop = SpreadJoins(("near",), shards, ", lowest = 0, highest = 100, reach = 5")
-    shop.join("near", (-5, 2))
+    pipeline = SpreadJoins(("near",), shards, ", lowest = 0, highest = 100, reach = 5")
+    pipeline.join("near", (-5, 2))
     rows = {"supply": {}, "demand": {}}
     for key in range(60):
         for table in rows:
             b = float(chance.choice([25.0, 50.0, 75.0])) if key < 6 else chance.uniform(-10, 110)
-            play(shop, rows, ("put", table, key, "p", 1, b))
+            play(pipeline, rows, ("put", table, key, "p", 1, b))
     for _ in range(12):
-        shop.tick()
-    held = [{side.table.name: side.relation.rows()["b"] for side in shard._sides} for shard in shop.shard.shards]
+        pipeline.tick()
+    held = [{side.table.name: side.relation.rows()["b"] for side in shard._sides} for shard in pipeline.shard.shards]
     bs = {table: np.array([row["b"] for row in rows[table].values()]) for table in rows}
     for shard, one in enumerate(held):
         low, high = [-np.inf, 25, 50, 75, np.inf][shard : shard + 2]
@@ -247,15 +234,15 @@ def test_rows_are_where_bands_reach_them():
         near = (bs["demand"] >= low - 5) & (bs["demand"] <= high + 5)
         assert sorted(one["demand"]) == sorted(bs["demand"][near])
     assert sum(len(one["demand"]) for one in held) > 60
-    found = table_figures(shop.log, shop.spread.name)
+    found = table_figures(pipeline.log, pipeline.relation.name)
     assert (found["rows"], found["figures"]["near"]["rows"], found["figures"]["near"]["groups"]) == (120, 120, 1)
-    SpreadHolder(shop, "near", (-5, 2)).check(rows)
-    told = [str(row) for row in shop.rows("answers.near")]
+    SpreadHolder(pipeline, "near", (-5, 2)).check(rows)
+    told = [str(row) for row in pipeline.rows("answers.near")]
     assert len(told) == len(set(told)) == len(results("near", (-5, 2), rows))
 
 
 def test_bands_beyond_the_reach_are_refused_everywhere(tmp_path):
-    shop = SpreadJoins(("near",), 2, RANGED)
+    pipeline = SpreadJoins(("near",), 2, RANGED)
     query = spread("near", 2, RANGED)
     with pytest.raises(StatementError, match="beyond the query's reach"):
         subscription_row(parse("SUBSCRIBE near(-1, 1.5)"), query, TABLES)
@@ -266,9 +253,9 @@ def test_bands_beyond_the_reach_are_refused_everywhere(tmp_path):
     assert "beyond the reach of ± 1" in file.reasons[0][1]
     columns = {"low": pa.array([-2.0]), "high": pa.array([0.0])}
     for batch in subscription_batches("near", {"low": "DOUBLE", "high": "DOUBLE"}, columns):
-        shop.log.append(shop.topics[-1], batch)  # by somebody who did not look
-    shop.tick()
-    (dead,) = shop.rows(f"dead_letters.{shop.spread.name}")
+        pipeline.log.append(pipeline.topics[-1], batch)  # by somebody who did not look
+    pipeline.tick()
+    (dead,) = pipeline.rows(f"dead_letters.{pipeline.relation.name}")
     assert "beyond the reach" in dead["reason"]
     catalogue = Catalogue([*TABLES])
     wide = parse(f"{render(QUERIES['close']).replace('0.5', '7')} WITH (shards = 2{RANGED})")

@@ -4,11 +4,11 @@ import random
 
 import numpy as np
 import pytest
-from test_kept_shard import LINES, ORDERS, AppendOnlyShop, drain, drifting
-from test_lookup_join_shard import LOOKED, PARTS, LookupShop, expected, written
+from test_kept_shard import LINES, ORDERS, AppendOnlyPipeline, drain, drifting
+from test_lookup_join_shard import LOOKED, PARTS, LookupPipeline, expected, written
 from test_lookup_join_shard import ORDERS as OF_ORDERS
 
-from tolerant.client import Client, kept_share, load_catalogue
+from tolerant.client import Client, kept_share
 from tolerant.kinds.kept_joins.lookup_join import fetch_from
 from tolerant.kinds.kept_joins.shard import AppendOnlyJoinShard
 from tolerant.pipeline.partitioning import PairSplit
@@ -19,44 +19,38 @@ from tolerant.testing.several_shards import SeveralShards
 SPREAD = "SELECT * FROM orders JOIN lines ON orders.part = lines.part KEEP {rows} ROWS WITH (shards = {shards})"
 
 
-def several(pair, make=AppendOnlyJoinShard):
-    """The shards of a pair of tables."""
-    return SeveralShards(PairSplit(pair), [make(pair, shard) for shard in range(pair.shards)])
-
-
-class SpreadShop(AppendOnlyShop):
-    """Two growing tables and the shards of one query."""
+class SpreadPipeline(AppendOnlyPipeline):
+    """Two growing tables with one query, which may have several shards."""
 
     def __init__(self, query, tables=(ORDERS, LINES)):
         self.query = query
         super().__init__(query, tables=tables)
 
-    def born(self):
-        return several(join_input(PipelineId.of(self.query.select), self.pair.tables, self.query.select))
 
-
-class SpreadLookups(LookupShop):
+class SpreadLookups(LookupPipeline):
     """The same for rows that are looked up."""
 
-    def born(self):
-        query = load_catalogue(self.log).queries["looked"]
-        pair = join_input(PipelineId.of(query.select), self.pair.tables, query.select)
-        return several(pair, lambda pair, shard: AppendOnlyJoinShard(pair, shard, fetch_from(self.log)))
+    def new_shard(self):
+        shards = range(self.relation.shards)
+        fetch = fetch_from(self.log)
+        return SeveralShards(
+            PairSplit(self.relation), [AppendOnlyJoinShard(self.relation, shard, fetch) for shard in shards]
+        )
 
 
 def spread(rows, shards):
     return parse(f"CREATE QUERY kept AS {SPREAD.format(rows=rows, shards=shards)}")
 
 
-def play(shop, orders, lines, seed=0):
+def play(pipeline, orders, lines, seed=0):
     chance = random.Random(seed)
     for order, line in zip(orders, lines, strict=True):
-        shop.put(order, line)
+        pipeline.put(order, line)
         if chance.random() < 0.05:
-            shop.tick(chance.choice([None, 1, 3]))
+            pipeline.tick(cut=chance.choice([None, 1, 3]))
         if chance.random() < 0.03:
-            shop.fold() if chance.random() < 0.5 else shop.restart()
-    shop.tick()
+            pipeline.take_snapshot() if chance.random() < 0.5 else pipeline.restart()
+    pipeline.tick()
 
 
 def test_a_query_with_shards_has_a_home_of_its_own():
@@ -77,64 +71,65 @@ def test_a_query_with_shards_has_a_home_of_its_own():
 @pytest.mark.parametrize(("shards", "noise"), [(2, 0), (5, 8)])
 def test_shards_find_together_what_one_would(shards, noise):
     orders, lines = (values.tolist() for values in drifting(200, 20, noise, seed=shards))
-    one, several = SpreadShop(spread(30, 1)), SpreadShop(spread(30, shards))
+    one, several = SpreadPipeline(spread(30, 1)), SpreadPipeline(spread(30, shards))
     play(one, orders, lines)
     play(several, orders, lines, seed=1)
     assert sorted(several.pairs()) == sorted(one.pairs())
     assert len(one.pairs()) > 20
     rows = [shard._queries["kept"]._rows for shard in several.shard.shards]
-    assert sum(len(part) for parts in rows for part in parts) == one.shard.shards[0]._queries["kept"].held <= 30
+    assert sum(len(part) for parts in rows for part in parts) == one.shard._queries["kept"].held <= 30
     assert sum(bool(sum(map(len, parts))) for parts in rows) > 1
     whole = {row["row.orders.id"]: row for row in one.rows("answers.kept")}
     for row in several.rows("answers.kept"):
         assert row["row.orders.note"] == whole[row["row.orders.id"]]["row.orders.note"]
     assert kept_share(several.log, "kept", shards) == kept_share(one.log, "kept")
     assert len(several.rows("replies")) == len(one.rows("replies"))
-    again = several.born()
+    again = several.new_shard()
     again.restore(several.shard.snapshot())
     assert again.snapshot() == several.shard.snapshot()
 
 
 def test_bad_rows_are_buried_once():
-    shop = SpreadShop(spread(10, 3))
-    shop.put(order=3)
-    shop.tables["orders"].delete(2)
-    shop.log.append_packed([("changes.orders", b"rubbish")])
-    shop.put(line=3)
-    shop.tick()
-    assert [(row["kind"], row["key"]) for row in shop.rows(f"dead_letters.{PipelineId.of(shop.query.select)}")] == [
-        ("", ""), ("delete", "2")
-    ]  # fmt: skip
-    assert shop.pairs() == [(2, 5)]
+    pipeline = SpreadPipeline(spread(10, 3))
+    pipeline.put(order=3)
+    pipeline.table("orders").delete(2)
+    pipeline.log.append_packed([("changes.orders", b"rubbish")])
+    pipeline.put(line=3)
+    pipeline.tick()
+    letters = pipeline.rows(f"dead_letters.{pipeline.relation.name}")
+    assert [(row["kind"], row["key"]) for row in letters] == [("", ""), ("delete", "2")]
+    assert pipeline.pairs() == [(2, 5)]
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_one_who_dies_and_resumes_hears_every_result_once(seed):
-    chance, shop, heard = random.Random(seed), SpreadShop(spread(20, 3)), []
+    chance, pipeline, heard = random.Random(seed), SpreadPipeline(spread(20, 3)), []
     for part in range(6):
-        shop.put(part, part)
-    shop.tick()
-    one = Client(shop.log).subscribe("kept")
-    place, before = one.position, set(shop.pairs())
+        pipeline.put(part, part)
+    pipeline.tick()
+    one = Client(pipeline.log).subscribe("kept")
+    place, before = one.position, set(pipeline.pairs())
     for _ in range(45):
         kind = chance.choice(["put", "put", "put", "tick", "anew", "listen"])
         if kind == "put":
-            shop.put(chance.choice([None, chance.randrange(6)]), chance.choice([None, chance.randrange(6)]))
+            pipeline.put(chance.choice([None, chance.randrange(6)]), chance.choice([None, chance.randrange(6)]))
         elif kind == "tick":
-            shop.tick()
+            pipeline.tick()
         elif kind == "anew":  # another pipeline says everything again
-            said = shop.born().apply([e for e in shop.log.read(shop.topics) if e.position <= shop.position])
-            shop.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.kept"])
+            said = pipeline.new_shard().apply(
+                [e for e in pipeline.log.read(pipeline.topics) if e.position <= pipeline.position]
+            )
+            pipeline.log.append_packed([(o.topic, o.payload) for o in said if o.topic == "answers.kept"])
         else:
-            changes = drain(Client(shop.log).subscribe("kept", position=str(place)))
+            changes = drain(Client(pipeline.log).subscribe("kept", position=str(place)))
             dealt = changes[: chance.randint(0, len(changes))]
             heard += [(change.row["orders.id"], change.row["lines.id"]) for change in dealt]
             place = dealt[-1].position if dealt else place
-    shop.tick()
-    rest = drain(Client(shop.log).subscribe("kept", position=str(place)))
+    pipeline.tick()
+    rest = drain(Client(pipeline.log).subscribe("kept", position=str(place)))
     heard += [(change.row["orders.id"], change.row["lines.id"]) for change in rest]
     assert len(heard) == len(set(heard))
-    assert set(heard) == set(shop.pairs()) - before
+    assert set(heard) == set(pipeline.pairs()) - before
 
 
 def test_rows_are_looked_up_in_several_shards(tmp_path):
@@ -143,16 +138,16 @@ def test_rows_are_looked_up_in_several_shards(tmp_path):
     orders = (np.random.default_rng(5).zipf(1.3, 600) % 300).tolist()
     said = []
     for shards in (1, 3):
-        shop = SpreadLookups(tmp_path, OF_ORDERS + PARTS.format(kind="parquet") + asked.format(shards))
+        pipeline = SpreadLookups(tmp_path, OF_ORDERS + PARTS.format(kind="parquet") + asked.format(shards))
         for k, part in enumerate(orders):
-            shop.order(part)
+            pipeline.order(part)
             if k % 41 == 0:
-                shop.tick()
-                shop.fold() if k % 2 else shop.restart()
-        shop.tick()
-        assert sorted(shop.results()) == expected(orders, set(range(200)))
-        assert sum(len(shard._queries["looked"]._rows) for shard in shop.shard.shards) == 25
-        said.append(kept_share(shop.log, "looked", shards))
+                pipeline.tick()
+                pipeline.take_snapshot() if k % 2 else pipeline.restart()
+        pipeline.tick()
+        assert sorted(pipeline.results()) == expected(orders, set(range(200)))
+        assert sum(len(shard._queries["looked"]._rows) for shard in pipeline.shard.shards) == 25
+        said.append(kept_share(pipeline.log, "looked", shards))
     assert said[0] == said[1]
 
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from rig import key
+from stream_pipeline import key
 from sum_substitution_play import Play
 
 from tolerant.filters.form_costs import ITEMS, QUERIES
 from tolerant.kinds.bounded.sum_phases import Phase
+from tolerant.sql import parse
 from tolerant.streams import is_sum
 from tolerant.transport.rows import unpack
 
@@ -24,7 +25,7 @@ def readings(row: np.ndarray) -> dict[str, float]:
 
 
 def run(play: Play, values: np.ndarray) -> Play:
-    if "s" not in play.rig.sources:
+    if "s" not in play.pipeline.sources:
         play.start("s")
     for row in values:
         play.tick({"s": readings(row)})
@@ -68,7 +69,7 @@ def test_sums_of_a_source_whose_items_are_in_several_shards(policy):
         for number, host in enumerate(hosts):
             truth = values[:, number * len(kinds) : (number + 1) * len(kinds)].mean(axis=1)
             play.check("q", truth, 1, group=host)
-        formed_by = [len(shard._engine.sums.groups) for shard in play.rig.shard.shards]
+        formed_by = [len(shard._engine.sums.groups) for shard in play.pipeline.shard.shards]
         assert all(formed_by)
     assert counts[True] < 0.6 * counts[False]
 
@@ -131,8 +132,8 @@ def test_there_and_back_without_an_unsettled_answer(policy):
         seen.update(play.phases())
     assert seen == set(Phase) - {Phase.ENDED}
     play.check("q", truth(play), 1)
-    present = play.rig.shard._engine.registry.items()
-    names = play.rig.shard._engine._coordinator.membership.item_names
+    present = play.pipeline.shard._engine.registry.items()
+    names = play.pipeline.shard._engine._coordinator.membership.item_names
     assert sum(is_sum(names[item]) for item in present) <= 1  # the others are gone
 
 
@@ -143,8 +144,8 @@ def test_an_item_that_goes_takes_the_sum_with_it_and_the_rest_forms_anew():
         play.tick({"s": readings(row[:3])})
     play.check("q", truth(play), 1, unsettled=range(29, 36))
     assert play.phases() == [Phase.FORMED]
-    assert play.rig.summary()["queries"]["q"]["items"] == 3
-    assert play.rig.summary()["items"] == 3
+    assert play.pipeline.summary()["queries"]["q"]["items"] == 3
+    assert play.pipeline.summary()["items"] == 3
 
 
 def test_a_new_item_stands_beside_the_sum():
@@ -154,16 +155,16 @@ def test_a_new_item_stands_beside_the_sum():
         play.tick({"s": readings(row)})
     play.check("q", truth(play), 1, unsettled=range(30, 34))
     assert play.phases() == [Phase.FORMED]
-    assert play.rig.summary()["queries"]["q"]["items"] == 5
+    assert play.pipeline.summary()["queries"]["q"]["items"] == 5
 
 
 def test_a_restarted_source_says_hello_with_the_sums_that_stand():
     play, values = formed()
     play.start("s", epoch=2)
-    assert play.rig.sources["s"].sums() == {}
+    assert play.pipeline.sources["s"].sums() == {}
     for row in values[:20]:
         play.tick({"s": readings(row)})
-    assert len(play.rig.sources["s"].sums()) == 1
+    assert len(play.pipeline.sources["s"].sums()) == 1
     play.check("q", truth(play), 1, unsettled=range(29, 34))
     assert play.phases() == [Phase.FORMED]
 
@@ -176,7 +177,7 @@ def test_a_source_that_comes_back_without_its_sums_is_believed_item_by_item():
         play.tick({"s": readings(row)})
     assert Phase.FORMED not in play.phases()
     play.check("q", truth(play), 1, unsettled=range(29, 40))
-    assert play.rig.summary()["items"] == 4
+    assert play.pipeline.summary()["items"] == 4
 
 
 def test_an_item_that_changes_hands_ends_the_sum():
@@ -196,9 +197,9 @@ def test_queries_may_be_altered_and_dropped():
     play, values = formed("adaptive", AVERAGE, other)
     for tick, row in enumerate(values[:150]):
         if tick == 10:
-            play.rig.say("ALTER QUERY q WITHIN 3")
+            play.pipeline.send(parse("ALTER QUERY q WITHIN 3"))
         if tick == 60:
-            play.rig.say("DROP QUERY other")
+            play.pipeline.send(parse("DROP QUERY other"))
         play.tick({"s": readings(row)})
     play.check("q", truth(play), 3)
     assert play.phases() == [Phase.FORMED]
@@ -227,7 +228,7 @@ def test_what_is_no_sum_of_several_is_left_alone():
     for row in walks(8, 4, 30):
         play.tick({"s": readings(row)})
     assert play.phases() == []
-    assert list(play.rig.log.read("sums.traffic")) == []
+    assert list(play.pipeline.log.read("sums.traffic")) == []
 
 
 @pytest.mark.parametrize("policy", ["uniform", "exact"])
@@ -250,18 +251,18 @@ def test_a_shard_restored_at_any_moment_goes_on_as_if_nothing_had_been(policy):
             if restored:
                 play.restore()
         topics = ("answers.q", "grants.traffic", "sums.traffic")
-        return [(entry.topic, unpack(entry.payload).to_pylist()) for entry in play.rig.log.read(topics)]
+        return [(entry.topic, unpack(entry.payload).to_pylist()) for entry in play.pipeline.log.read(topics)]
 
     assert story(restored=True) == story(restored=False)
 
 
 def test_a_new_epoch_says_forms_again_under_it():
     play, values = formed()
-    before = play.rig.log.latest("sums.traffic", "0/s")
-    play.rig.clock(play.rig.now, epoch=7)
+    before = play.pipeline.log.latest("sums.traffic", "0/s")
+    play.pipeline.clock(play.pipeline.now, epoch=7)
     for row in values[:10]:
         play.tick({"s": readings(row)})
-    after = play.rig.log.latest("sums.traffic", "0/s")
+    after = play.pipeline.log.latest("sums.traffic", "0/s")
     assert after.version > before.version
     assert after.version >> 40 == 7
     assert play.phases() == [Phase.FORMED]
@@ -270,16 +271,16 @@ def test_a_new_epoch_says_forms_again_under_it():
 def test_what_is_said_of_items_does_not_speak_of_sums():
     play, values = formed()
     run(play, values[:20])
-    record = play.rig.log.latest("status.traffic", "items/0")
+    record = play.pipeline.log.latest("status.traffic", "items/0")
     assert unpack(record.body).column("key").to_pylist() == [key(host) for host in HOSTS[:4]]
-    sums = unpack(play.rig.log.latest("status.traffic", "sums/0").body).to_pylist()
+    sums = unpack(play.pipeline.log.latest("status.traffic", "sums/0").body).to_pylist()
     assert [(row["query"], row["group"], row["source"], len(row["items"])) for row in sums] == [("q", "", "s", 4)]
-    assert {topic for topic in play.rig.log.topics() if "\x1f" in topic} == set()
+    assert {topic for topic in play.pipeline.log.topics() if "\x1f" in topic} == set()
 
 
 def test_a_new_query_over_the_items_of_a_sum_is_taken_into_it_after_a_while():
     play, values = formed()
-    play.rig.say("CREATE QUERY other AS SELECT SUM(rate) FROM traffic WHERE host IN ('h0', 'h1') WITHIN 2")
+    play.pipeline.send(parse("CREATE QUERY other AS SELECT SUM(rate) FROM traffic WHERE host IN ('h0', 'h1') WITHIN 2"))
     for row in values[:300]:
         play.tick({"s": readings(row)})
     assert [len(group.parts) for group in play.groups] == [2]

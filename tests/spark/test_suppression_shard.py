@@ -4,10 +4,11 @@ answers.
 
 import numpy as np
 import pytest
-from rig import Rig
+from stream_pipeline import StreamPipeline
 
 from tolerant.edge.source_core import SourceCore
 from tolerant.kernels.versions import version
+from tolerant.sql import parse
 from tolerant.streams import StreamOptions
 from tolerant.testing import simulate_faults
 from tolerant.transport.rows import Grant, read_grants, unpack
@@ -23,25 +24,25 @@ def walks(count: int, ticks: int, seed: int) -> np.ndarray:
     return random.uniform(0, 400, count) + np.cumsum(random.normal(0, 1, (ticks, count)), axis=0)
 
 
-def play(fn: str, values: np.ndarray) -> Rig:
-    rig = Rig(STATEMENTS[fn])
-    rig.start("source")
+def play(fn: str, values: np.ndarray) -> StreamPipeline:
+    pipeline = StreamPipeline(STATEMENTS[fn])
+    pipeline.start_source("source")
     for row in values:
-        rig.set("source", **{f"h{number}": float(value) for number, value in enumerate(row)})
-        rig.tick()
-    return rig
+        pipeline.set("source", **{f"h{number}": float(value) for number, value in enumerate(row)})
+        pipeline.tick()
+    return pipeline
 
 
-def messages(rig: Rig) -> int:
-    grants = sum(len(read_grants(unpack(entry.payload))) for entry in rig.log.read("grants.traffic"))
-    return grants + sum(row["kind"] in ("update", "ack") for row in rig.rows("updates.traffic"))
+def messages(pipeline: StreamPipeline) -> int:
+    grants = sum(len(read_grants(unpack(entry.payload))) for entry in pipeline.log.read("grants.traffic"))
+    return grants + sum(row["kind"] in ("update", "ack") for row in pipeline.rows("updates.traffic"))
 
 
-def broken(rig: Rig, fn: str, values: np.ndarray) -> list[tuple]:
+def broken(pipeline: StreamPipeline, fn: str, values: np.ndarray) -> list[tuple]:
     """Settled answers that are wrong or too wide, at the end of the tick that they are of."""
     found = []
     extreme = values.min(axis=1) if fn == "min" else values.max(axis=1)
-    for answer in rig.answers("edge"):
+    for answer in pipeline.answers("edge"):
         tick = (answer.at - 1_000_000_000_000) // 1_000_000
         if answer.settled and not (
             answer.low - 1e-6 <= extreme[tick] <= answer.high + 1e-6 and answer.high - answer.low <= 2 * WITHIN + 1e-6
@@ -53,51 +54,51 @@ def broken(rig: Rig, fn: str, values: np.ndarray) -> list[tuple]:
 @pytest.mark.parametrize("fn", ["min", "max"])
 def test_far_items_cost_next_to_nothing_and_every_settled_answer_is_right(fn, monkeypatch) -> None:
     values = walks(12, 400, seed=3)
-    rig = play(fn, values)
-    answers = rig.answers("edge")
-    assert broken(rig, fn, values) == []
+    pipeline = play(fn, values)
+    answers = pipeline.answers("edge")
+    assert broken(pipeline, fn, values) == []
     assert sum(answer.settled for answer in answers) > 0.9 * len(answers)
     monkeypatch.setattr("tolerant.filters.width_policies.PredictiveWidths._suppress", lambda self, at, tick: None)
-    assert messages(rig) < 0.5 * messages(play(fn, values))
+    assert messages(pipeline) < 0.5 * messages(play(fn, values))
 
 
 def test_an_item_that_comes_near_is_asked_and_one_that_falls_below_its_floor_says_so() -> None:
-    rig = Rig(STATEMENTS["min"])
-    rig.start("source")
-    filters = rig.sources["source"]._filters
+    pipeline = StreamPipeline(STATEMENTS["min"])
+    pipeline.start_source("source")
+    filters = pipeline.sources["source"]._filters
     for value in (100.0, 110.0, 120.0, 130.0):
-        rig.set("source", low=0.0, far=value)
-        rig.tick(4)
+        pipeline.set("source", low=0.0, far=value)
+        pipeline.tick(4)
     assert filters.suppress_side.any()
-    rig.set("source", far=90.0)  # outside its filter, above its floor
-    rig.tick(4)
-    assert rig.answers("edge")[-1].low == -WITHIN
+    pipeline.set("source", far=90.0)  # outside its filter, above its floor
+    pipeline.tick(4)
+    assert pipeline.answers("edge")[-1].low == -WITHIN
     assert filters.suppress_side.any()
     for value in (30.0, 60.0, 90.0):
-        rig.set("source", low=value)
-        rig.tick(6)
+        pipeline.set("source", low=value)
+        pipeline.tick(6)
     assert not filters.suppress_side.any()
-    assert rig.answers("edge")[-1].settled
-    assert rig.answers("edge")[-1].value == pytest.approx(90.0, abs=WITHIN)
-    rig.set("source", far=50.0)
-    rig.tick(4)
-    assert rig.answers("edge")[-1].value == pytest.approx(50.0, abs=WITHIN)
+    assert pipeline.answers("edge")[-1].settled
+    assert pipeline.answers("edge")[-1].value == pytest.approx(90.0, abs=WITHIN)
+    pipeline.set("source", far=50.0)
+    pipeline.tick(4)
+    assert pipeline.answers("edge")[-1].value == pytest.approx(50.0, abs=WITHIN)
 
 
 def test_a_sum_over_items_on_leave_calls_them_back() -> None:
-    rig = Rig(STATEMENTS["min"])
-    rig.start("source")
+    pipeline = StreamPipeline(STATEMENTS["min"])
+    pipeline.start_source("source")
     for value in (100.0, 110.0, 120.0, 130.0):
-        rig.set("source", low=0.0, far=value)
-        rig.tick(4)
-    assert rig.sources["source"]._filters.suppress_side.any()
-    rig.say("CREATE QUERY total AS SELECT SUM(rate) FROM traffic WITHIN 2")
-    rig.tick(1)
-    assert not rig.answers("total")[-1].settled
-    rig.tick(6)
-    assert not rig.sources["source"]._filters.suppress_side.any()
-    assert rig.answers("total")[-1].settled
-    assert rig.answers("total")[-1].value == pytest.approx(130.0, abs=2)
+        pipeline.set("source", low=0.0, far=value)
+        pipeline.tick(4)
+    assert pipeline.sources["source"]._filters.suppress_side.any()
+    pipeline.send(parse("CREATE QUERY total AS SELECT SUM(rate) FROM traffic WITHIN 2"))
+    pipeline.tick(1)
+    assert not pipeline.answers("total")[-1].settled
+    pipeline.tick(6)
+    assert not pipeline.sources["source"]._filters.suppress_side.any()
+    assert pipeline.answers("total")[-1].settled
+    assert pipeline.answers("total")[-1].value == pytest.approx(130.0, abs=2)
 
 
 class KeepsItsLeave(SourceCore):

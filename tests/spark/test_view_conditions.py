@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_view_pipeline import START, TABLES, VIEWS, ViewShop
+from test_view_pipeline import START, TABLES, VIEWS, LocalViews
 from view_duck import recomputed, same_rows
 
 from tolerant.client import Client, ConditionMet
@@ -142,49 +142,49 @@ STEPS = st.one_of(
 )  # fmt: skip
 
 
-class ConditionShop(ViewShop):
+class LateViews(LocalViews):
     """Also keeps what the tables were, by event time; `lazy`: time passes and the pipeline does not look."""
 
     lazy = False
 
-    def work(self):
+    def read(self, cut=None):
         if not self.lazy:
-            super().work()
+            super().read(cut)
 
     def remember(self):
-        held = {name: [dict(row) for row in rows.values()] for name, rows in self.rows.items()}
+        held = {name: [dict(row) for row in rows.values()] for name, rows in self.current.items()}
         self.past = [*getattr(self, "past", []), (self.now, held)]
 
     def view_at(self, view, at):
-        empty = {name: [] for name in self.rows}
+        empty = {name: [] for name in self.current}
         held = next((tables for when, tables in reversed(self.past) if when <= at), empty)
         return recomputed(VIEWS[view], TABLES, held)
 
 
 def run(steps, folder, cut):
     """What somebody who listens from the beginning hears: notices, each with the view that it leaves."""
-    shop = ConditionShop(folder, created("grouped", PLENTY))
-    shop.past = []
-    shop.tick()
-    listener = Client(shop.log).subscribe("grouped")
+    pipeline = LateViews(folder, created("grouped", PLENTY))
+    pipeline.past = []
+    pipeline.tick()
+    listener = Client(pipeline.log).subscribe("grouped")
     for index, step in enumerate([*steps, ("tick",), ("tick",), ("tick",)]):
         match step:
             case ("put", *what):
-                shop.now += 1000
-                shop.put(*what)
-                shop.remember()
+                pipeline.now += 1000
+                pipeline.put(*what)
+                pipeline.remember()
             case ("drop", *what):
-                shop.now += 1000
-                shop.drop(*what)
-                shop.remember()
+                pipeline.now += 1000
+                pipeline.drop(*what)
+                pipeline.remember()
             case ("restart",):
-                shop.restart()
+                pipeline.restart()
             case ("save",):
-                shop.pipeline.save()
+                pipeline.shard.save()
             case _:
-                shop.lazy = step == ("quiet",) or (cut and index % 3 != 0 and index < len(steps))
-                shop.tick()
-                shop.lazy = False
+                pipeline.lazy = step == ("quiet",) or (cut and index % 3 != 0 and index < len(steps))
+                pipeline.tick()
+                pipeline.lazy = False
     while listener.poll():
         pass
     told, held = [], []
@@ -194,57 +194,57 @@ def run(steps, folder, cut):
         else:
             row = list(change.row.values())
             held.append(row) if change.kind == "insert" else held.remove(row)
-    return shop, told
+    return pipeline, told
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(STEPS, min_size=5, max_size=30))
 def test_every_notice_has_the_view_of_its_moment_whatever_the_batches(steps):
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        shop, told = run(steps, Path(one), cut=False)
+        pipeline, told = run(steps, Path(one), cut=False)
         _, again = run(steps, Path(other), cut=True)
     assert [at for at, _ in told] == [at for at, _ in again]
     for (at, rows), (_, otherwise) in zip(told, again, strict=True):
-        assert same_rows(rows, shop.view_at("grouped", at))
+        assert same_rows(rows, pipeline.view_at("grouped", at))
         assert same_rows(otherwise, rows)
 
 
 def test_a_condition_that_holds_from_the_start_is_told_at_once(tmp_path):
-    shop = ViewShop(tmp_path)
+    pipeline = LocalViews(tmp_path)
     for key in range(3):
-        shop.put("supply", key, "p", 2)
-    shop.put("demand", 0, "p", 1)
-    shop.tick()
+        pipeline.put("supply", key, "p", 2)
+    pipeline.put("demand", 0, "p", 1)
+    pipeline.tick()
     from tolerant.client import StatementClient
 
-    StatementClient(shop.log).send(created("grouped", PLENTY))
-    shop.tick()
-    pushes = [push["kind"] for push in shop.pushes("grouped")]
+    StatementClient(pipeline.log).send(created("grouped", PLENTY))
+    pipeline.tick()
+    pushes = [push["kind"] for push in pipeline.pushes("grouped")]
     assert pushes == ["create", "notice"]
-    shop.check("grouped")
-    status = json.loads(shop.log.latest("status.demand+supply@views", "view/grouped").body)
+    pipeline.check_view("grouped")
+    status = json.loads(pipeline.log.latest("status.demand+supply@views", "view/grouped").body)
     assert (status["notices"], status["holds"], status["when"]) == (1, True, PLENTY)
 
 
 def test_a_view_without_a_condition_says_nothing_unasked(tmp_path):
-    shop = ViewShop(tmp_path, parse(f"CREATE QUERY grouped AS {VIEWS['grouped']} REFRESH WITHIN '1 s'"))
+    pipeline = LocalViews(tmp_path, parse(f"CREATE QUERY grouped AS {VIEWS['grouped']} REFRESH WITHIN '1 s'"))
     for key in range(3):
-        shop.put("supply", key, "p", 2)
-        shop.tick()
-    assert "notice" not in [push["kind"] for push in shop.pushes("grouped")]
+        pipeline.put("supply", key, "p", 2)
+        pipeline.tick()
+    assert "notice" not in [push["kind"] for push in pipeline.pushes("grouped")]
 
 
 @pytest.mark.parametrize("name", ["grouped", "joined"])
 def test_requests_and_notices_live_side_by_side(tmp_path, name):
-    shop = ViewShop(tmp_path, created(name, PLENTY))
-    shop.tick()
+    pipeline = LocalViews(tmp_path, created(name, PLENTY))
+    pipeline.tick()
     for key in range(8):
-        shop.put("supply", key, "p", key % 3)
-        shop.put("demand", key, "p", 2)
-        shop.ask(name, f"r{key}")
-        shop.tick()
-    shop.refresh(name)
-    shop.check(name)
-    kinds = [push["kind"] for push in shop.pushes(name)]
+        pipeline.put("supply", key, "p", key % 3)
+        pipeline.put("demand", key, "p", 2)
+        pipeline.ask(name, f"r{key}")
+        pipeline.tick()
+    pipeline.refresh(name)
+    pipeline.check_view(name)
+    kinds = [push["kind"] for push in pipeline.pushes(name)]
     assert kinds.count("notice") == 1
     assert kinds.count("refresh") == 9

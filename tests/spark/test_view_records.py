@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_view_pipeline import HOME, ViewShop, create
+from test_view_pipeline import HOME, LocalViews, create
 from test_view_pushes import VIEWS
 
 from tolerant.client import Client
@@ -21,57 +21,57 @@ JUNK = (b"", b"null", b"[]", b"{}", b"\xff\xfe", b"[" * 100_000, b"7", b'[["x"]]
 
 
 @pytest.fixture
-def shop(tmp_path):
-    made = ViewShop(tmp_path, create("grouped"), create("joined"))
-    made.put("supply", 1, "p", 1)
-    made.put("demand", 1, "p", 2)
-    made.tick()
-    made.pipeline.save()
-    made.put("supply", 2, "q", 3)
-    made.put("demand", 2, "q", 4)
-    made.refresh("grouped")
-    made.put("demand", 3, "q", 1)
-    made.tick()
-    return made
+def pipeline(tmp_path):
+    pipeline = LocalViews(tmp_path, create("grouped"), create("joined"))
+    pipeline.put("supply", 1, "p", 1)
+    pipeline.put("demand", 1, "p", 2)
+    pipeline.tick()
+    pipeline.shard.save()
+    pipeline.put("supply", 2, "q", 3)
+    pipeline.put("demand", 2, "q", 4)
+    pipeline.refresh("grouped")
+    pipeline.put("demand", 3, "q", 1)
+    pipeline.tick()
+    return pipeline
 
 
-def forge(shop, topic, key, body):
+def forge(pipeline, topic, key, body):
     """Append a record that is newer than the one there is, and older than those of the next epoch."""
-    record = shop.log.latest(topic, key)
-    shop.log.append(topic, compacted([(key, record.version + 1 if record else 1, body)]))
+    record = pipeline.log.latest(topic, key)
+    pipeline.log.append(topic, compacted([(key, record.version + 1 if record else 1, body)]))
 
 
-def check_all(shop, *views):
+def check_all(pipeline, *views):
     for view in views:
-        shop.refresh(view)
-        shop.check(view)
+        pipeline.refresh(view)
+        pipeline.check_view(view)
 
 
-def check_recovers(shop):
+def check_recovers(pipeline):
     """It begins with a warning; the views are right, and after another restart, without a warning, still are."""
     with pytest.warns(BadRecord):
-        shop.restart()
-    shop.work()
-    shop.put("supply", 1, "q", shop.epoch % 5)
-    check_all(shop, "grouped", "joined")
-    shop.restart()
-    shop.put("demand", shop.epoch % 4, "p", 5)
-    check_all(shop, "grouped", "joined")
+        pipeline.restart()
+    pipeline.read()
+    pipeline.put("supply", 1, "q", pipeline.runs % 5)
+    check_all(pipeline, "grouped", "joined")
+    pipeline.restart()
+    pipeline.put("demand", pipeline.runs % 4, "p", 5)
+    check_all(pipeline, "grouped", "joined")
 
 
-def commit(shop):
-    return json.loads(shop.log.latest(STATUS, COMMIT).body)
+def commit(pipeline):
+    return json.loads(pipeline.log.latest(STATUS, COMMIT).body)
 
 
 @pytest.mark.parametrize("body", [None, b"", b"\xff\xfe", b"[" * 100_000, b"[7]"], ids=lambda body: repr(body)[:20])
-def test_where_the_views_stand_cannot_be_read(shop, body):
-    forge(shop, STATUS, COMMIT, body)
-    check_recovers(shop)
+def test_where_the_views_stand_cannot_be_read(pipeline, body):
+    forge(pipeline, STATUS, COMMIT, body)
+    check_recovers(pipeline)
 
 
-def test_where_the_views_stand_says_what_cannot_be(shop):
+def test_where_the_views_stand_says_what_cannot_be(pipeline):
     """In the end also what a second pipeline says that ran in between, on a checkpoint of its own."""
-    held = commit(shop)
+    held = commit(pipeline)
     for forged in (
         {"batch": 10**6},
         {"position": 10**9},
@@ -84,17 +84,17 @@ def test_where_the_views_stand_says_what_cannot_be(shop):
     ):
         body = json.dumps(held | forged).encode()
         with pytest.raises((ValueError, LookupError, TypeError)):
-            read_checkpoint(body, "checkpoint", held["batch"], shop.log.end()).views["grouped"]
-    forge(shop, STATUS, COMMIT, body)
-    check_recovers(shop)
+            read_checkpoint(body, "checkpoint", held["batch"], pipeline.log.end()).views["grouped"]
+    forge(pipeline, STATUS, COMMIT, body)
+    check_recovers(pipeline)
 
 
 def test_what_is_known_of_a_view_cannot_be_read(tmp_path):
     """Only this view is computed again; a condition begins anew with it."""
-    shop = ViewShop(tmp_path, WATCHED, create("joined"))
-    shop.put("demand", 1, "p", 2)
-    shop.refresh("grouped")
-    known = commit(shop)["views"]["grouped"]
+    pipeline = LocalViews(tmp_path, WATCHED, create("joined"))
+    pipeline.put("demand", 1, "p", 2)
+    pipeline.refresh("grouped")
+    known = commit(pipeline)["views"]["grouped"]
     for forged in (
         {"absorbed": {}},
         {"absorbed": {"demand": 10**9, "supply": 0}},
@@ -113,17 +113,17 @@ def test_what_is_known_of_a_view_cannot_be_read(tmp_path):
         {"beside": []},
     ):
         with pytest.raises((ValueError, LookupError, TypeError)):
-            shop.pipeline._admission.resumed(WATCHED, known | forged)
-    body = commit(shop)
+            pipeline.shard._admission.resumed(WATCHED, known | forged)
+    body = commit(pipeline)
     body["views"]["grouped"] |= forged
-    forge(shop, STATUS, COMMIT, json.dumps(body).encode())
+    forge(pipeline, STATUS, COMMIT, json.dumps(body).encode())
     with pytest.warns(BadRecord, match="'grouped'"):
-        shop.restart()
-    assert list(shop.pipeline._state.live) == ["joined"]
-    shop.work()
-    shop.put("demand", 2, "p", 5)
-    check_all(shop, "grouped", "joined")
-    assert [push["kind"] for push in shop.pushes("grouped")].count("notice") == 1
+        pipeline.restart()
+    assert list(pipeline.shard._state.live) == ["joined"]
+    pipeline.read()
+    pipeline.put("demand", 2, "p", 5)
+    check_all(pipeline, "grouped", "joined")
+    assert [push["kind"] for push in pipeline.pushes("grouped")].count("notice") == 1
 
 
 def test_groups_are_checked():
@@ -138,9 +138,9 @@ def test_groups_are_checked():
 
 
 @pytest.mark.parametrize(("key", "body"), [('["p"]', b"null"), ('["p"]', b'["x",[],[],[]]'), ("junk", b"[1,[],[],[]]")])
-def test_a_group_cannot_be_read(shop, key, body):
-    forge(shop, GROUPS, f"grouped/{key}", body)
-    check_recovers(shop)
+def test_a_group_cannot_be_read(pipeline, key, body):
+    forge(pipeline, GROUPS, f"grouped/{key}", body)
+    check_recovers(pipeline)
 
 
 def test_published_rows_are_checked():
@@ -152,31 +152,31 @@ def test_published_rows_are_checked():
 
 
 @pytest.mark.parametrize(("key", "body"), [('["p"]', b'[["p"]]'), ("junk", b"7")])
-def test_a_published_group_cannot_be_read(shop, key, body):
-    forge(shop, current_topic("grouped"), key, body)
+def test_a_published_group_cannot_be_read(pipeline, key, body):
+    forge(pipeline, current_topic("grouped"), key, body)
     with pytest.warns(BadRecord):
-        Client(shop.log).view("grouped")  # what is there to read
-    check_recovers(shop)
+        Client(pipeline.log).view("grouped")  # what is there to read
+    check_recovers(pipeline)
 
 
-def test_a_crash_while_a_view_is_computed_again_loses_nothing(shop):
-    forge(shop, GROUPS, "grouped/junk", b"junk")
+def test_a_crash_while_a_view_is_computed_again_loses_nothing(pipeline):
+    forge(pipeline, GROUPS, "grouped/junk", b"junk")
     for _ in range(2):
         with pytest.warns(BadRecord):
-            shop.restart()
-        shop.pipeline.step()
-        assert "grouped" in commit(shop)["making"]
-        forge(shop, GROUPS, "joined/junk", b"junk")  # this too, the second time
-    shop.restart()
-    shop.work()
-    check_all(shop, "grouped", "joined")
+            pipeline.restart()
+        pipeline.shard.step()
+        assert "grouped" in commit(pipeline)["making"]
+        forge(pipeline, GROUPS, "joined/junk", b"junk")  # this too, the second time
+    pipeline.restart()
+    pipeline.read()
+    check_all(pipeline, "grouped", "joined")
 
 
-def test_a_snapshot_of_the_tables_that_was_cut_short_is_not_needed(shop):
-    shop.pipeline.save()
-    file = shop.folder / "tables.snapshot"
+def test_a_snapshot_of_the_tables_that_was_cut_short_is_not_needed(pipeline):
+    pipeline.shard.save()
+    file = pipeline.folder / "tables.snapshot"
     file.write_bytes(file.read_bytes()[:100])
-    check_recovers(shop)
-    shop.pipeline.save()
+    check_recovers(pipeline)
+    pipeline.shard.save()
     file.write_bytes(b"x")
-    check_recovers(shop)
+    check_recovers(pipeline)
