@@ -637,10 +637,10 @@ class Networked(Stage):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.world = SimulatedNetwork(seed % 10_000, faults=False)
+        self.simulation = SimulatedNetwork(seed % 10_000, faults=False)
         self._hurried = False
-        self.log = self.world.log
-        self.world.run(2)
+        self.log = self.simulation.log
+        self.simulation.run(2)
         self.kinds = {
             "reports": (reports_topic("prices"), Forger(seed, REPORTS, [*good_rows(REPORTS, self.now)])),
             **put_in("updates.prices", of_updates(seed + 1, self.now)),
@@ -649,23 +649,23 @@ class Networked(Stage):
 
     @property
     def now(self) -> int:
-        return self.world.now
+        return self.simulation.now
 
     @property
     def is_sound(self) -> bool:
-        return not self._hurried and (self.world.shard.watermark or 0) <= self.world.now
+        return not self._hurried and (self.simulation.shard.watermark or 0) <= self.simulation.now
 
     def put(self, topic: str, payload: bytes) -> None:
         self._hurried |= _is_ahead(payload, self.now)
         super().put(topic, payload)
 
     def step(self) -> None:
-        self.world.run(0.2)
+        self.simulation.run(0.2)
 
     def finish(self) -> None:
-        self.world.run(1)
+        self.simulation.run(1)
         if self.is_sound:
-            assert self.world.violations() == []
+            assert self.simulation.violations() == []
 
 
 class Viewed(Rows):

@@ -37,7 +37,7 @@ KINDS: dict[str, Callable[[Any], tuple[Hosted, Hosted]]] = {
     "kept": lambda stage: (stage.pipeline.shard, stage.pipeline.new_shard()),
     "looked_up": lambda stage: (stage.pipeline.shard, stage.pipeline.new_shard()),
     "polled": lambda stage: (stage.pipeline.shard, type(stage.pipeline.shard)(stage.pipeline.shard._stream)),
-    "networked": lambda stage: (stage.world.shard, stage.world._born()),
+    "networked": lambda stage: (stage.simulation.shard, stage.simulation._born()),
     "views": lambda stage: (stage.pipeline.shard, stage.pipeline.new_shard()),
 }
 """Stage → the shard that it plays, and a new one of its kind."""

@@ -55,11 +55,11 @@ class CityPipeline(StockPipeline):
 
     def hearing(self, query):
         entries = self.log.read([f"channels.{query}", f"answers.{query}"])
-        found = ChannelListenerFactory(lambda number, row: inside(query, self.watching[query, number], row)).read(
+        listener = ChannelListenerFactory(lambda number, row: inside(query, self.watching[query, number], row)).read(
             entries
         )
-        assert found.faults == []
-        return found
+        assert listener.faults == []
+        return listener
 
     def figures(self, query):
         body = unpack(self.shard._status().payload).column("body")[0].as_py()

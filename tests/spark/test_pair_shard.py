@@ -49,7 +49,7 @@ class Teller:
         return State(first=np.array([self.first]))
 
     def outputs(self, changes):
-        found = [
+        rows = [
             {"table": name, "step": step, "at": at - START, "row": row, "key": key, "insert": insert}
             for name, side in zip(self._names, changes, strict=True)
             for step, at, row, key, insert in zip(
@@ -58,8 +58,8 @@ class Teller:
                 )), strict=True
             )
         ]  # fmt: skip
-        found.sort(key=lambda row: row["step"])
-        return [("answers.told", pa.RecordBatch.from_pylist(found))]
+        rows.sort(key=lambda row: row["step"])
+        return [("answers.told", pa.RecordBatch.from_pylist(rows))]
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ class PairPipeline(LocalPipeline):
             self.log.append(changes_topic(name), clocks[changes_topic(name)])
 
 
-def told(pipeline):
+def changes_of(pipeline):
     return [
         (row["step"], row["table"], row["key"], "+" if row["insert"] else "-", row["row"])
         for row in pipeline.rows("answers.told")
@@ -99,7 +99,7 @@ def test_changes_of_both_tables_apply_in_one_order():
     pipeline.now += 10
     orders.update(id=2, part="q", a=3.0)
     pipeline.tick()
-    assert told(pipeline) == [
+    assert changes_of(pipeline) == [
         (1, "lines", "7", "+", 0),
         (2, "orders", "2", "+", 0),
         (3, "orders", "1", "+", 1),
@@ -111,14 +111,14 @@ def test_changes_of_both_tables_apply_in_one_order():
     lines.insert(id=9, part="q", c=2.0)
     orders.insert(id=3, part="q", a=3.0)  # takes the number that was freed
     pipeline.tick()
-    assert told(pipeline)[6:] == [
+    assert changes_of(pipeline)[6:] == [
         (7, "lines", "7", "-", 0),
         (8, "orders", "3", "+", 0),
         (9, "lines", "9", "+", 2),
     ]
-    held = {row["key"]: row for row in pipeline.rows(f"rows.{PAIR.name}") if row["body"] is not None}
-    assert sorted(held) == ["lines/8", "lines/9", "orders/1", "orders/2", "orders/3"]
-    assert json.loads(held["orders/2"]["body"]) == [2, "q", 3.0]
+    stored = {row["key"]: row for row in pipeline.rows(f"rows.{PAIR.name}") if row["body"] is not None}
+    assert sorted(stored) == ["lines/8", "lines/9", "orders/1", "orders/2", "orders/3"]
+    assert json.loads(stored["orders/2"]["body"]) == [2, "q", 3.0]
     assert [row["message"] for row in pipeline.rows("replies")] == ["query told created"]
 
 
@@ -129,21 +129,21 @@ def test_both_clocks_must_have_passed_a_change():
     pipeline.now += SECOND
     pipeline.clock("orders")
     pipeline.read()
-    assert told(pipeline) == []
+    assert changes_of(pipeline) == []
     assert pipeline.shard.watermark is None
     pipeline.table("lines").insert(id=7, part="p", c=1.0)
     pipeline.flush()
     pipeline.now += SECOND
     pipeline.clock("lines")  # the watermark is that of orders: what came to lines since waits
     pipeline.read()
-    assert [what[1:4] for what in told(pipeline)] == [("orders", "1", "+")]
+    assert [change[1:4] for change in changes_of(pipeline)] == [("orders", "1", "+")]
     pipeline.table("lines").insert(id=8, part="p", c=1.0)
     pipeline.flush()
     pipeline.clock("orders")
     pipeline.read()
-    assert [what[1:4] for what in told(pipeline)[1:]] == [("lines", "7", "+")]
+    assert [change[1:4] for change in changes_of(pipeline)[1:]] == [("lines", "7", "+")]
     pipeline.tick()
-    assert [what[1:4] for what in told(pipeline)[2:]] == [("lines", "8", "+")]
+    assert [change[1:4] for change in changes_of(pipeline)[2:]] == [("lines", "8", "+")]
 
 
 def test_a_late_row_is_applied_at_once():
@@ -154,7 +154,7 @@ def test_a_late_row_is_applied_at_once():
     pipeline.flush()
     pipeline.now += SECOND
     pipeline.read()
-    assert [what[1:4] for what in told(pipeline)] == [("orders", "1", "+")]
+    assert [change[1:4] for change in changes_of(pipeline)] == [("orders", "1", "+")]
     for _ in range(12):
         pipeline.tick()
     status = json.loads(pipeline.log.latest(f"status.{PAIR.name}", "summary/0").body)
@@ -178,13 +178,13 @@ def test_cuts_and_restarts_change_nothing(cut):
                 pipeline.take_snapshot()
         return pipeline
 
-    plain, cutten = play(PairPipeline(TOLD), False), play(PairPipeline(TOLD), True)
-    assert told(plain) == told(cutten)
-    assert len(told(plain)) > 20
-    assert plain.shard.snapshot() == cutten.shard.snapshot()
-    again = cutten.new_shard()
-    again.restore(cutten.shard.snapshot())
-    assert again.snapshot() == cutten.shard.snapshot()
+    plain, restarted = play(PairPipeline(TOLD), False), play(PairPipeline(TOLD), True)
+    assert changes_of(plain) == changes_of(restarted)
+    assert len(changes_of(plain)) > 20
+    assert plain.shard.snapshot() == restarted.shard.snapshot()
+    again = restarted.new_shard()
+    again.restore(restarted.shard.snapshot())
+    assert again.snapshot() == restarted.shard.snapshot()
 
 
 def test_a_table_that_is_dropped_takes_its_rows_along():

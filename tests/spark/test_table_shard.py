@@ -53,9 +53,9 @@ class StockPipeline(LocalPipeline):
         for row in self.rows("subscriptions.stock"):
             values[row["id"]] = [value for name, value in row.items() if name.startswith("parameter.")]
         entries = self.log.read([f"channels.{query}", f"answers.{query}"])
-        found = ChannelListenerFactory(lambda number, row: inside(query, values[number], row)).read(entries)
-        assert found.faults == []
-        return found
+        listener = ChannelListenerFactory(lambda number, row: inside(query, values[number], row)).read(entries)
+        assert listener.faults == []
+        return listener
 
     def delivered(self, query):
         return {
