@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from tolerant.client import StatementClient
-from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.streams import SECOND
+from tolerant.testing import LocalPipeline
 from tolerant.transport import open_log
-from tolerant.transport.rows import clock_batch, unpack
+from tolerant.transport.common import wall_clock
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def settled(log: Any) -> bool:
+def settled(pipeline: LocalPipeline) -> bool:
     """Whether the newest answer of `inbound` is settled, and of items."""
-    answers = [row for entry in log.read("answers.inbound") for row in unpack(entry.payload).to_pylist()]
+    answers = pipeline.rows("answers.inbound")
     last = answers[-1] if answers else {"value": None}
     return last["value"] is not None and not last["settling"] and not last["stale"]
 
@@ -76,16 +75,13 @@ def test_a_source_and_a_client(
     monkeypatch.chdir(tmp_path)
     uri = "sqlite:///tolerant.db"
     log = open_log(uri, create=True)
-    StatementClient(log).register((EXAMPLES / "traffic.sql").read_text())
-    shard = BoundedShard(StatementClient(log).catalogue().streams["traffic"], 0, 1, "examples")
+    pipeline = LocalPipeline(
+        (EXAMPLES / "traffic.sql").read_text(), log=log, clock=lambda: wall_clock() // SECOND * SECOND
+    )
     feeding = subprocess.Popen([sys.executable, EXAMPLES / "feed.py", "600"])
     try:
-        position = 0
-        while not settled(log):
-            log.append("updates.traffic", clock_batch(time.time_ns() // 1000 // SECOND * SECOND))
-            entries = log.read(["updates.traffic", "queries"], position)
-            log.append_packed([(output.topic, output.payload) for output in shard.apply(entries)])
-            position = entries[-1].position if entries else position
+        while not settled(pipeline):
+            pipeline.tick()
             time.sleep(0.1)
         example("answer_client")("inbound", 1, uri)
     finally:
