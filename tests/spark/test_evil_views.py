@@ -1,6 +1,7 @@
 """On real Spark: a view that nobody may have, written into the log by hand, is refused, and nothing of it runs."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from tolerant.client import load_catalogue
 from tolerant.kinds.views.select import ViewSelect
 from tolerant.spark.views.engine import SparkEngine
 from tolerant.sql import CreateQuery, encode, parse, render
+from tolerant.sql.view_select import plan_of
 from tolerant.transport.rows import STATEMENTS, unpack
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -67,6 +69,7 @@ def test_texts_are_texts_and_names_are_names():
     table = parse("CREATE TABLE t (id INT, `a``b, c INT` STRING) KEY (id)")
     found = engine.run("SELECT '${env:HOME}${spark.app.name}' AS v", {}).to_pylist()
     assert found == [{"v": "${env:HOME}${spark.app.name}"}]
-    assert engine.columns("SELECT * FROM t", [table]) == ["INT", "STRING"]
+    plan = plan_of("SELECT * FROM t", [table])
+    assert engine.columns(plan, [table]) == ["INT", "STRING"]
     with pytest.raises(ValueError, match="Spark cannot run it"):
-        engine.columns("SELECT nowhere FROM t", [table])
+        engine.columns(replace(plan, sql="SELECT nowhere FROM t"), [table])
