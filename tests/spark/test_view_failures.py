@@ -5,6 +5,7 @@ import json
 import pytest
 from test_view_pipeline import HOME, Engine, ViewShop, create
 
+from tolerant.cli.explain_view import refused_views, view_figures
 from tolerant.client import Client, StatementClient, load_catalogue
 from tolerant.sql import parse
 from tolerant.transport.rows import unpack
@@ -241,3 +242,30 @@ def test_sums_of_whole_numbers_go_round_at_64_bits():
     assert groups.value((), "sum", 0) == -(2**63)
     groups.merge({"n": [-1], "c0": [-1], "s0": [-(2**62)]})
     assert groups.value((), "sum", 0) == 2**62
+
+
+def test_status_says_which_views_were_refused_and_why(tmp_path):
+    shop = shop_of(tmp_path, BY_PRODUCT, create("grouped"))
+    fill(shop)
+    shop.engine.text, shop.engine.times = '"r"."id" = "s"."id"', 2
+    shop.put("supply", 9, "p", 1)
+    shop.refresh("odd")
+    expected = {"odd": "bringing it up to date failed twice: RuntimeError: attempt 0"}
+    assert refused_views(shop.log, HOME.name, load_catalogue(shop.log)) == expected
+    assert view_figures(shop.log, HOME.name, "odd") is None
+    StatementClient(shop.log).send(BY_PRODUCT)
+    assert refused_views(shop.log, HOME.name, load_catalogue(shop.log)) == {}
+    shop.refresh("odd")
+    assert view_figures(shop.log, HOME.name, "odd")["refreshes"] == 1
+
+
+def test_a_view_over_rows_that_were_there_is_resumed_before_anything_is_pushed(tmp_path, recwarn):
+    shop = shop_of(tmp_path, create("grouped"))
+    fill(shop)
+    StatementClient(shop.log).send(create("all"))
+    shop.tick()
+    shop.restart()
+    assert set(shop.pipeline._state.live) == {"grouped", "all"}
+    assert not [warning for warning in recwarn if "cannot be read" in str(warning.message)]
+    shop.refresh("all")
+    shop.check("all")
