@@ -38,6 +38,8 @@ def test_an_evil_view_in_the_log_is_refused_and_not_run(tmp_path, monkeypatch):
             "script": f"SELECT TRANSFORM(a) USING 'touch {marker}' AS (v) FROM supply",
             "memory": "SELECT repeat('a', 1000000000) AS v FROM supply",
             "broken": "SELECT FROM WHERE",
+            "decimal": "SELECT COUNT(*) AS n FROM supply GROUP BY id * 1.5",
+            "product": f"SELECT COUNT(*) AS n FROM {', '.join(f'supply a{place}' for place in range(16))}",
         }
         rows = [evil(name, select) for name, select in selects.items()]
         live.log.append("queries", pa.RecordBatch.from_pylist(rows, schema=STATEMENTS))
@@ -51,6 +53,8 @@ def test_an_evil_view_in_the_log_is_refused_and_not_run(tmp_path, monkeypatch):
         live.wait(answered, "replies to the evil views")
         assert not any(replies[name]["accepted"] for name in selects)
         assert "the function REFLECT" in replies["secret"]["message"]
+        assert "is DECIMAL(" in replies["decimal"]["message"]
+        assert "joined without an equality" in replies["product"]["message"]
         assert load_catalogue(live.log).queries.keys() == {"good"}
         shown = json.loads(live.tolerant("refresh", "good", "--json").stdout)  # the pipeline goes on
         assert shown["rows"] == []

@@ -126,8 +126,11 @@ class SparkEngine:
         """See `ViewEngine.check`."""
         context = self.spark.sparkContext
         cores = context.defaultParallelism
-        with self._limited(LEAST):  # a task on every core: one that hangs would keep its core from all others
-            self.spark.range(0, cores, 1, cores).select(F.sum("id")).toArrow()
+        try:
+            with self._limited(LEAST):
+                self.spark.range(0, cores, 1, cores).select(F.sum("id")).toArrow()
+        except TookTooLong:
+            raise RuntimeError(f"Spark has not run a task on each of its {cores} cores within {LEAST:g} s") from None
 
     @contextlib.contextmanager
     def _limited(self, limit: float) -> Iterator[None]:
@@ -146,7 +149,8 @@ class SparkEngine:
             pause = limit
             while not ended.wait(pause):
                 cancelled, pause = True, _AGAIN
-                context.cancelJobGroup(group)
+                with contextlib.suppress(Exception):  # Spark may have gone: whoever waits for the job will know
+                    context.cancelJobGroup(group)
 
         context.setJobGroup(group, "a view", interruptOnCancel=True)
         watchdog = threading.Thread(target=watch, name=group, daemon=True)
