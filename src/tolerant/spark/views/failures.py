@@ -1,4 +1,4 @@
-"""Which views have failed: one that fails twice at the same work is given up, the others go on.
+"""Which views have failed: one that fails twice at the same work is given up, the others continue.
 
 What fails once may be the machine's fault, and is done again. What fails again, before the view has got past the place
 at which it failed first, is the view's own.
