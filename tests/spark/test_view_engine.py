@@ -4,7 +4,10 @@ import time
 
 import pyarrow as pa
 import pytest
+from test_view_pipeline import ViewShop, create
 
+from tolerant.client import load_catalogue
+from tolerant.spark.views import maintained
 from tolerant.spark.views.engine import SparkEngine
 from tolerant.spark.views.time_limits import TookTooLong
 from tolerant.sql import parse
@@ -75,3 +78,26 @@ def test_a_push_that_would_never_end_is_cancelled_and_leaves_spark_free(engine, 
     assert time.monotonic() - begun < 60
     few = {name: rows.slice(0, 2) for name in source_names(plan, "t")}
     assert engine.run(delta_sql(plan, "t"), few, 60.0).num_rows == 1
+
+
+def test_a_view_whose_pushes_never_end_is_refused_and_the_others_continue(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(maintained, "push_limit", lambda within: 4.0)
+    froms = ", ".join(f"{table} {alias}" for alias, table in zip("abcd", ["supply", "demand"] * 2, strict=True))
+    equal = " AND ".join(f"a.product = {alias}.product" for alias in "bcd")
+    endless = parse(f"CREATE QUERY endless AS SELECT COUNT(*) AS n FROM {froms} WHERE {equal} REFRESH WITHIN '5 s'")
+    shop = ViewShop(tmp_path, create("grouped"), endless, engine=lambda time: SparkEngine(spark))
+    shop.tick()
+    assert set(load_catalogue(shop.log).queries) == {"grouped", "endless"}  # the tables are empty
+    for key in range(300):
+        shop.put("supply", key, "p", 1)
+        shop.put("demand", key, "p", 1)
+    shop.refresh("grouped")
+    shop.check("grouped")
+    shop.refresh("endless")
+    assert set(load_catalogue(shop.log).queries) == {"grouped"}
+    (refused,) = [text for text in shop.told if "REFUSED" in text]
+    assert "View endless is REFUSED: bringing it up to date failed twice: TookTooLong: pushing 300 changes" in refused
+    shop.put("supply", 0, "q", 3)
+    shop.put("demand", 0, "q", 2)
+    shop.refresh("grouped")
+    shop.check("grouped")
