@@ -53,7 +53,7 @@ soak: venv ## the long tests: 20,000 seeds, 100,000 forged payloads of every kin
 soak-older-spark: venv ## a stream, a table and a view through kills, on the oldest Spark that is supported
 	@tools/older_spark.sh 4.2.1
 
-jar: venv ## build the Java helper again (needs a JDK)
+jar: venv ## build the Java helpers again (needs a JDK)
 	@tools/jar.sh
 
 clean: ## take away everything that was made

@@ -85,6 +85,7 @@ def of_status(name: str) -> str:
     status._show_table(screen, name, None)
     status._show_table(screen, name, {"watermark": 1, "subscriptions": {name: 2}, "figures": {name: {"rows": 1}}})
     status._show_table(screen, name, {"watermark": 1, "subscriptions": {}, "views": {name: view(name)}})
+    status._show_table(screen, name, {"watermark": 1, "subscriptions": {}, "views": {}, "refused_views": {name: name}})
     return printed(screen)
 
 

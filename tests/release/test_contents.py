@@ -11,7 +11,7 @@ from tolerant import __version__
 from tolerant.cli.extras import EXTRAS
 
 ROOT = Path(__file__).parent.parent.parent
-DATA = {"tolerant/py.typed", "tolerant/spark/jars/local-files.jar", "tolerant/spark/log4j2.properties"}
+DATA = {"tolerant/py.typed", "tolerant/spark/jars/tolerant.jar", "tolerant/spark/log4j2.properties"}
 METADATA = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 SOURCE = {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 
@@ -30,16 +30,17 @@ def test_the_wheel(wheel: Path) -> None:
         assert set(opened.namelist()) == modules() | DATA | {f"{information}/{name}" for name in METADATA}
         metadata = opened.read(f"{information}/METADATA").decode()
         entries = opened.read(f"{information}/entry_points.txt").decode()
-        jar = opened.read("tolerant/spark/jars/local-files.jar")
+        jar = opened.read("tolerant/spark/jars/tolerant.jar")
     assert f"\nVersion: {__version__}\n" in metadata
     assert "tolerant = tolerant.cli:main" in entries
-    assert jar == (ROOT / "src/tolerant/spark/jars/local-files.jar").read_bytes()
+    assert jar == (ROOT / "src/tolerant/spark/jars/tolerant.jar").read_bytes()
 
 
 def test_the_sdist(sdist: Path) -> None:
     with tarfile.open(sdist) as opened:
         names = {member.name for member in opened.getmembers() if member.isfile()}
-    inside = {*(f"src/{name}" for name in modules() | DATA), "src/tolerant/spark/jars/LocalFiles.java"}
+    java = {f"src/tolerant/spark/jars/{name}.java" for name in ("LocalFiles", "Running")}
+    inside = {f"src/{name}" for name in modules() | DATA} | java
     assert names == {f"tolerant-{__version__}/{name}" for name in inside | SOURCE}
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import tempfile
 from pathlib import Path
 
@@ -34,8 +35,8 @@ HOME = Views(TABLES)
 START = 1_000_000 * SECOND
 
 
-class Broken(Exception):
-    """Made by the test."""
+class Broken(OSError):
+    """Made by the test: what no view can be blamed for."""
 
 
 class Engine(TimedEngine):
@@ -43,20 +44,20 @@ class Engine(TimedEngine):
 
     crash_in = None
 
-    def run(self, sql, sources):
+    def run(self, sql, sources, limit=math.inf):
         if self.crash_in is not None:
             self.crash_in -= 1
             if self.crash_in < 0:
                 raise Broken
-        return super().run(sql, sources)
+        return super().run(sql, sources, limit)
 
 
 class ViewShop:
     """Two tables, a log, and the pipeline of the views over both; time is moved by hand."""
 
-    def __init__(self, folder, *queries, **costs):
+    def __init__(self, folder, *queries, engine=Engine, **costs):
         self.log, self.now, self.folder, self.epoch = MemoryLog(), START, folder, 0
-        self.costs, self.time = costs, SimulatedTime(START)
+        self.make_engine, self.costs, self.time, self.told = engine, costs, SimulatedTime(START), []
         for statement in (*TABLES, *queries):
             StatementClient(self.log).send(statement)
         self.tables = {table.name: Table(table, self.log, "shop", clock=lambda: self.now) for table in TABLES}
@@ -66,10 +67,18 @@ class ViewShop:
     def restart(self, careful=None):
         self.epoch += 1
         self.log.next_epoch("pipeline/views", "x")
-        self.engine = Engine(self.time, **self.costs)
+        self.engine = self.make_engine(self.time, **self.costs)
         fence = Fence("pipeline/views", self.epoch)
         self.pipeline = ViewPipeline(
-            lambda: self.engine, self.log, HOME, self.folder, "checkpoint", fence, careful, clock=self.time
+            lambda: self.engine,
+            self.log,
+            HOME,
+            self.folder,
+            "checkpoint",
+            fence,
+            careful,
+            clock=self.time,
+            tell=self.told.append,
         )
         self.pipeline.begin()
 

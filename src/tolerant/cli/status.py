@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import typer
 from rich.table import Table
 
 from tolerant.cli.dead import DeadGroup, dead_groups, dead_letters
-from tolerant.cli.explain_view import view_figures, view_line, views_of
+from tolerant.cli.explain_view import refused_views, view_figures, view_line, views_of
 from tolerant.cli.figures import (
     MessageRates,
     StreamFigures,
@@ -92,6 +93,7 @@ def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
         streams = catalogue.streams
         tables = {str(PipelineId.of(query.select)) for query in catalogue.queries.values()} - set(streams)
         reporting = {name for name in streams_with_figures(with_log) if is_relation_name(name)} - set(catalogue.tables)
+        tables |= {name for name in streams_with_figures(with_log) if _has_refused_views(with_log, catalogue, name)}
         reports = [stream_report(with_log, catalogue, name) for name in sorted({*streams, *reporting})]
         table_reports = {name: _table_report(with_log, catalogue, name) for name in sorted(tables)}
         skipped = {name: quarantined(with_log, name) for name in (*table_reports, *(report.name for report in reports))}
@@ -170,7 +172,14 @@ def _table_report(log: Log, catalogue: Catalogue, name: str) -> dict[str, Any] |
     figures["outage"] = None if outage is None else asdict(outage)
     if PipelineId.parse(name).views:
         figures["views"] = {view: view_figures(log, name, view) for view in views_of(catalogue, name)}
+        figures["refused_views"] = refused_views(log, name, catalogue)
     return figures
+
+
+def _has_refused_views(log: Log, catalogue: Catalogue, name: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return PipelineId.parse(name).views and bool(refused_views(log, name, catalogue))
+    return False
 
 
 def _show_table(console: Screen, name: str, figures: dict[str, Any] | None) -> None:
@@ -187,6 +196,8 @@ def _show_table(console: Screen, name: str, figures: dict[str, Any] | None) -> N
     console.print(f"[bold]{shown(name)}[/bold] (table): {state}, {', '.join(counts)}")
     for view, refreshes in figures.get("views", {}).items():
         console.print(f"  {shown(view)}: {view_line(refreshes) if refreshes else 'being worked out'}")
+    for view, reason in figures.get("refused_views", {}).items():
+        console.print(f"  {shown(view)}: [red]REFUSED and dropped: {shown(reason)}[/red]")
     for query, count in figures["subscriptions"].items() if "views" not in figures else ():
         own = figures.get("figures", {}).get(query, {})
         more = "".join(f", {_figure(value)} {shown(WORDS.get(what, what))}" for what, value in own.items() if value)

@@ -32,10 +32,13 @@ _STATE = {
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
 }
 _HERE = Path(__file__).parent
+_JAR = {
+    # LocalFiles and Running, see the sources in jars/. Spark sends it to executors on other machines.
+    "spark.jars": str(_HERE / "jars" / "tolerant.jar"),
+    "spark.driver.extraClassPath": str(_HERE / "jars" / "tolerant.jar"),
+}
 _FILES = {
     # Checkpoints and state on a local disk, without a `chmod` process for every file: see jars/LocalFiles.java.
-    "spark.jars": str(_HERE / "jars" / "local-files.jar"),
-    "spark.driver.extraClassPath": str(_HERE / "jars" / "local-files.jar"),
     "spark.hadoop.fs.file.impl": "tolerant.LocalFiles",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -110,6 +113,7 @@ def settings(master: str, shards: int = 1) -> dict[str, str]:
         **_PYTHON,
         **_QUIET,
         **_SECURITY,
+        **_JAR,
         **(_ONE_MACHINE | _FILES | _SMALL if local else _on_a_network()),
         "spark.sql.shuffle.partitions": str(shards),
         # Spark's planner recurses deeply; the default stack overflows now and then, when a query is stopped above all.
