@@ -543,7 +543,7 @@ class KeptSpread(Kept):
         super().finish()
         again = self.shop.born()
         snapshots = self.shop.shard.snapshot()
-        again.restore(snapshots, [])
+        again.restore(snapshots)
         assert again.snapshot() == snapshots
 
 
