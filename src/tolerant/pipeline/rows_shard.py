@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.kernels.snapshots import State
+from tolerant.pipeline.clocks import longest_jump
 from tolerant.pipeline.event_time import EventTime, EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import DeadRow, capped, dead_payload, readable_row
@@ -108,7 +109,7 @@ class RowsShard(Shard, Generic[Query, S]):
         shard: int = 0,
         counters: Sequence[str] = _COUNTERS,
     ) -> None:
-        event_time = EventTime(_OPTIONS.latency, _OPTIONS.boundary, len(tables))
+        event_time = EventTime(_OPTIONS.latency, longest_jump(_OPTIONS), len(tables))
         super().__init__(home, shard, event_time, _OPTIONS.boundary, counters)
         self._sides = tuple(
             side(table, EventTimeBuffer(ChangeBatches(table.columns), event_time, _OPTIONS.lease)) for table in tables
@@ -169,7 +170,8 @@ class RowsShard(Shard, Generic[Query, S]):
         for clock in rows.clocks.tolist():
             self._add(number, rows.changes.take((rows.rows >= begin) & (rows.rows < clock)))
             begin = clock
-            self._take_clock_row(batch.column("at")[clock].as_py(), number)
+            at, writer = (batch.column(name)[clock].as_py() for name in ("at", "source"))
+            self._take_clock_row(at, number, is_named=bool(writer))
         self._add(number, rows.changes.take(rows.rows >= begin))
 
     def _add(self, number: int, changes: Changes) -> None:

@@ -12,6 +12,7 @@ from tolerant.kinds.bounded.engine import Engine
 from tolerant.kinds.bounded.outputs import answer_outputs
 from tolerant.kinds.bounded.shard_state import Rows
 from tolerant.pipeline.answers import tombstones
+from tolerant.pipeline.clocks import without_periods
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import KINDS, Arrived, DeadRow, Intake, capped
@@ -36,7 +37,7 @@ class BoundedShard(StreamShard):
     brings a later epoch.
     """
 
-    SCHEMA = Schema("bounded", 1)
+    SCHEMA = Schema("bounded", 2, {1: without_periods})
     DEFERS_STATEMENTS = True
 
     def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str, partitions: int = 1) -> None:

@@ -28,6 +28,7 @@ from tolerant.kinds.network.liveness import Aggregators
 from tolerant.kinds.network.outputs import network_status
 from tolerant.kinds.network.planned_queries import PlannedQueries
 from tolerant.kinds.network.rows import Reported, read_reports, unfit
+from tolerant.pipeline.clocks import without_periods
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import KINDS, DeadRow
@@ -85,7 +86,7 @@ class NetworkShard(ListedRowsShard):
     shard that is restored by replaying all its entries gives its plans the same numbers.
     """
 
-    SCHEMA = Schema("network", 1)
+    SCHEMA = Schema("network", 2, {1: without_periods})
     DEFERS_STATEMENTS = True
 
     def __init__(self, stream: Stream, shard: int, checkpoint: str) -> None:

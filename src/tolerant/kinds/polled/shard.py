@@ -18,6 +18,7 @@ import numpy as np
 
 from tolerant.kernels.snapshots import Schema, State
 from tolerant.kinds.polled.outputs import PolledAnswers, polled_status
+from tolerant.pipeline.clocks import without_periods
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import KINDS, DeadRow, capped, readable_row
@@ -46,7 +47,7 @@ PULLS: ListBatches[Pull] = ListBatches(lambda pull: (pull.at, pull.item, pull.ti
 class PolledShard(ListedRowsShard):
     """`Hosted` by Spark; see the module. A polled stream has one shard."""
 
-    SCHEMA = Schema("polled", 1)
+    SCHEMA = Schema("polled", 2, {1: without_periods})
 
     def __init__(self, stream: Stream, shard: int = 0) -> None:
         super().__init__(stream, shard, _COUNTERS)
@@ -84,7 +85,7 @@ class PolledShard(ListedRowsShard):
         self._publish()
 
     def _take_clock(self, row: Row) -> None:
-        self._take_clock_row(row.at)
+        self._take_clock_row(row.at, is_named=bool(row.source))
 
     def _take_row(self, row: Row) -> None:
         """Takes a sign of life of a poller; ignores the values of updates, as pulls have them."""

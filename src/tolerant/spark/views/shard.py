@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tolerant.kernels.snapshots import Schema, State
+from tolerant.pipeline.clocks import without_periods
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.rows_shard import Integers, RowsShard, Side
 from tolerant.relations import Changes
@@ -84,7 +85,7 @@ class ViewShard(RowsShard[HostedView, Side]):
     for it to empty.
     """
 
-    SCHEMA = Schema("views", 1)
+    SCHEMA = Schema("views", 2, {1: without_periods})
 
     def __init__(self, views: Views) -> None:
         super().__init__(views.name, views.tables, Side)
