@@ -1,5 +1,6 @@
 """A polled stream's shard, without Spark: what brute force answers, however the log is cut, after any crash."""
 
+import json
 import math
 import random
 
@@ -234,6 +235,12 @@ def test_a_late_pull_counts_at_once():
     exchange.tick()
     assert exchange.answer("total").value == 5.0
     assert exchange.shard._counters["late"] == 1
+    exchange.fold()
+    exchange.restart()
+    for _ in range(12):
+        exchange.tick()
+    summary = json.loads(exchange.log.latest("status.quotes", "summary/0").body)
+    assert summary["late_sources"] == {"poller": [1, int(0.9 * SECOND)]}
 
 
 def test_the_fidelity_delivered_so_far_is_told():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tolerant.kernels.snapshots import Fields, Restorable, State
+from tolerant.kernels.snapshots import Fields, Restorable
 from tolerant.pipeline.intake import DeadRow
 from tolerant.streams import EARLIEST, LATEST, SECOND, StreamOptions
 
@@ -80,10 +80,3 @@ class Clock(Restorable):
 
 def _refused(at: int, why: str) -> DeadRow:
     return DeadRow(f"a clock row does not count: {why}", kind="clock", at=at)
-
-
-def without_periods(state: State) -> State:
-    """The state of a shard of Tolerant 0.1.0, whose clocks had the stream's period, as that of one of today."""
-    for clock in state["shard"]["event_time"]["clocks"].values():
-        del clock["period"]
-    return state

@@ -33,9 +33,7 @@ class EventTime:
             It never goes back.
     """
 
-    def __init__(
-        self, latency: int, jump: int, inputs: int = 1, *, percentile: float = 0.0, longest: int = 0
-    ) -> None:
+    def __init__(self, latency: int, jump: int, inputs: int = 1, *, percentile: float = 0.0, longest: int = 0) -> None:
         self._latency, self._jump, self._inputs = latency, jump, inputs
         self._percentile, self._longest = percentile, longest
         self._delays = Delays()

@@ -12,10 +12,10 @@ from tolerant.kinds.bounded.engine import Engine
 from tolerant.kinds.bounded.outputs import answer_outputs
 from tolerant.kinds.bounded.shard_state import Rows
 from tolerant.pipeline.answers import tombstones
-from tolerant.pipeline.clocks import without_periods
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import KINDS, Arrived, DeadRow, Intake, capped
+from tolerant.pipeline.migrations import without_periods
 from tolerant.pipeline.quarantined_rows import foreign_epoch, query_row, skipped_rows, source_epochs, why
 from tolerant.pipeline.row_batches import ArrayBatches
 from tolerant.pipeline.splitter import shard_of

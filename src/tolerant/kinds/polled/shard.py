@@ -18,11 +18,12 @@ import numpy as np
 
 from tolerant.kernels.snapshots import Schema, State
 from tolerant.kinds.polled.outputs import PolledAnswers, polled_status
-from tolerant.pipeline.clocks import without_periods
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import KINDS, DeadRow, capped, readable_row
+from tolerant.pipeline.late_sources import LateSources
 from tolerant.pipeline.listed_rows import Row
+from tolerant.pipeline.migrations import with_late_sources
 from tolerant.pipeline.quarantined_rows import query_row, skipped_rows, why
 from tolerant.pipeline.row_batches import ListBatches
 from tolerant.pipeline.stream_shard import ListedRowsShard
@@ -47,7 +48,7 @@ PULLS: ListBatches[Pull] = ListBatches(lambda pull: (pull.at, pull.item, pull.ti
 class PolledShard(ListedRowsShard):
     """`Hosted` by Spark; see the module. A polled stream has one shard."""
 
-    SCHEMA = Schema("polled", 2, {1: without_periods})
+    SCHEMA = Schema("polled", 2, {1: with_late_sources})
 
     def __init__(self, stream: Stream, shard: int = 0) -> None:
         super().__init__(stream, shard, _COUNTERS)
@@ -62,6 +63,7 @@ class PolledShard(ListedRowsShard):
         self._first: dict[str, int] = {}  # the tick of each item's first pull
         self._reasons: dict[str, str] = {}  # why the last pull of an item failed
         self._heard: dict[str, int] = {}  # the time of each poller's last row
+        self._late_sources = LateSources()
 
     @property
     def poller(self) -> Poller:
@@ -80,6 +82,7 @@ class PolledShard(ListedRowsShard):
         self._add_dead_pulls([*bad, *strange])
         for pull in self._pulls.add(good):
             self._count("late")
+            self._late_sources.count(pull.source, self._now + self._event_time.latency - pull.at)
             self._arrange()
             self._replay_pull(pull)
         self._publish()
@@ -208,6 +211,7 @@ class PolledShard(ListedRowsShard):
 
     def _status(self) -> Output:
         summary = {"shard": self._shard, "watermark": self.watermark, **self._counters, "sources": self._sources()}
+        summary["late_sources"] = self._late_sources.record()
         return polled_status(
             self._stream, self._catalogue, self._poller, self._answers, summary, self._first, self._reasons
         )
@@ -231,12 +235,14 @@ class PolledShard(ListedRowsShard):
             first=self._first,
             reasons=self._reasons,
             heard=self._heard,
+            late_sources=self._late_sources.state(),
         )
 
     def _load_kind(self, state: State) -> None:
-        poller, answers, pulls, self._altered, disturbed, self._first, self._reasons, self._heard = state.exactly(
-            "poller", "answers", "pulls", "altered", "disturbed", "first", "reasons", "heard"
+        poller, answers, pulls, self._altered, disturbed, self._first, self._reasons, self._heard, late = state.exactly(
+            "poller", "answers", "pulls", "altered", "disturbed", "first", "reasons", "heard", "late_sources"
         )
+        self._late_sources.load(late)
         self._poller.load(poller)
         self._answers.load(answers, self._poller.queries)
         self._pulls.load(pulls)
