@@ -31,8 +31,7 @@ def uri(tmp_path):
     with Table(STOCK, log, "tills", clock=lambda: now) as table:
         table.insert(id=1, x=1.0)
         table.insert(id=2, x=2.0)
-    (entry, *_) = [entry for entry in reversed(log.read("changes.stock"))]
-    row = unpack(entry.payload)
+    row = unpack(log.read("changes.stock")[-1].payload)
     assert len(read_changes(row, STOCK.columns).changes)
     bad = [{**row.to_pylist()[0], "kind": "forged"}] * BAD
     log.append("changes.stock", type(row).from_pylist(bad, changes_schema(STOCK.columns)))

@@ -83,7 +83,7 @@ class Stage:
 
 
 def _is_ahead(payload: bytes, now: int, jump: int) -> bool:
-    """Whether there is a clock row in it that moves time by itself, and makes rows late which are still on their way."""
+    """Whether a clock row in it moves time by itself, and makes rows late which are still on their way."""
     try:
         columns = unpack(payload).select(["kind", "at"]).to_pydict().values()
     except (ValueError, KeyError):

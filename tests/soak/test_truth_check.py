@@ -1,6 +1,7 @@
 """200 sensors in three processes, killed and started again, and so is the pipeline: no settled answer of any aggregate
-is ever wrong, from the first second on, and no source is late by its own doing. In `make test` for half a minute with a pipeline of one process; in `make soak`
-for as long as TOLERANT_TRUTH_SECONDS says (default: 20 minutes) with `tolerant run`.
+is ever wrong, from the first second on, and no source is late by its own doing. In `make test` for half a minute with
+a pipeline of one process; in `make soak` for as long as TOLERANT_TRUTH_SECONDS says (default: 20 minutes) with
+`tolerant run`.
 """
 
 import os
@@ -88,8 +89,8 @@ class Plant:
         return any(answer.settled for answer in Client(self.log).current(query))
 
     def verdict(self) -> tuple[Verdict, list[LateRow]]:
-        """What came of it, and the late appends that nothing excuses, after the end: answers that come while the rows are read would be held against a log that
-        has not got theirs.
+        """What came of it, and the late appends that nothing excuses. After the end: answers that come while the rows
+        are read would be held against a log that has not got theirs.
         """
         assert not self.processes
         rows = [row for entry in self.log.read("updates.plant") for row in unpack(entry.payload).to_pylist()]

@@ -33,7 +33,7 @@ from tolerant.sql import Drop
 from tolerant.sql.membership import query_and_group
 from tolerant.sql.polled_queries import PolledQueries, poller_options, remark
 from tolerant.sql.statements import AggregateSelect, CreateQuery, Statement
-from tolerant.streams import Limits, Stream
+from tolerant.streams import EARLIEST, Limits, Stream
 from tolerant.transport.log import Entry
 from tolerant.transport.pulls import Pull, read_pulls
 from tolerant.transport.quarantine import Quarantined, WaitingRow
@@ -99,7 +99,7 @@ class PolledShard(ListedRowsShard):
         self._heard[source] = max(self._heard.get(source, at), at)
 
     def _unfit(self, row: Row) -> str:
-        return self._beyond(row.source)
+        return "" if row.kind == "clock" else self._beyond(row.source)  # a clock row names its pipeline
 
     def _beyond(self, source: str) -> str:
         """Why a poller exceeds the limit of sources; empty if it does not."""
@@ -109,8 +109,15 @@ class PolledShard(ListedRowsShard):
 
     def _within_limits(self, pulls: list[Pull]) -> tuple[list[Pull], list[tuple[Pull, str]]]:
         """Splits pulls into those of pollers within the limit and the others with the reason."""
-        judged = [(pull, self._beyond(pull.source)) for pull in pulls]
-        return [pull for pull, reason in judged if not reason], [(pull, reason) for pull, reason in judged if reason]
+        fit, unfit = [], []
+        for pull in pulls:
+            reason = self._beyond(pull.source)
+            if reason:
+                unfit.append((pull, reason))
+            else:
+                fit.append(pull)
+                self._heard.setdefault(pull.source, EARLIEST)  # it takes its place before the pull applies
+        return fit, unfit
 
     def _add_dead_pulls(self, pulls: Sequence[tuple[Pull, str]]) -> None:
         self._dead += capped([_dead(pull, reason) for pull, reason in pulls], self._limits.dead_letters)
@@ -221,6 +228,7 @@ class PolledShard(ListedRowsShard):
         return {
             name: {"heard": last_heard, "epoch": 0, "items": 0, "stale": last_heard < late, "skew": 0}
             for name, last_heard in self._heard.items()
+            if last_heard > EARLIEST
         }
 
     # -- state -----------------------------------------------------------------------------------------------------
