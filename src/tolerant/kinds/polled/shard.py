@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -217,8 +218,8 @@ class PolledShard(ListedRowsShard):
         return self._answers.drain()
 
     def _status(self) -> Output:
-        summary = {"shard": self._shard, "watermark": self.watermark, **self._counters, "sources": self._sources()}
-        summary["late_sources"] = self._late_sources.record()
+        summary: dict[str, Any] = {"shard": self._shard, "watermark": self.watermark, **self._counters}
+        summary |= {"sources": self._sources(), "late_sources": self._late_sources.record()}
         return polled_status(
             self._stream, self._catalogue, self._poller, self._answers, summary, self._first, self._reasons
         )
