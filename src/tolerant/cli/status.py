@@ -192,8 +192,11 @@ def _show_table(console: Screen, name: str, figures: dict[str, Any] | None) -> N
     outage = figures.get("outage")
     state = f"[red]{outage_text(Outage(**outage))}[/red]" if outage else f"up to {moment(figures['watermark'])}"
     console.print(f"[bold]{shown(name)}[/bold] (table): {state}, {', '.join(counts)}")
-    _list_late(console, [(source, *own.values()) for source, own in figures["late_sources"].items()])
-    _list_dead(console, [(group["count"], group["example"]) for group in figures["dead_reasons"]])
+    _list_late(
+        console,
+        [(source, own["rows"], own["longest_delay"]) for source, own in figures.get("late_sources", {}).items()],
+    )
+    _list_dead(console, [(group["count"], group["example"]) for group in figures.get("dead_reasons", ())])
     for view, refreshes in figures.get("views", {}).items():
         console.print(f"  {shown(view)}: {view_line(refreshes) if refreshes else 'being worked out'}")
     for query, count in figures["subscriptions"].items() if "views" not in figures else ():
