@@ -1,7 +1,9 @@
 """A polled stream's shard, without Spark: what brute force answers, however the log is cut, after any crash."""
 
+import json
 import math
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -21,7 +23,7 @@ from tolerant.streams import SECOND
 from tolerant.testing.shard_history import ShardHistory
 from tolerant.transport.memory import MemoryLog
 from tolerant.transport.pulls import Pull, pulls_batch
-from tolerant.transport.rows import STATEMENTS, clock_batch, unpack
+from tolerant.transport.rows import STATEMENTS, clock_batch, unpack, updates_batch
 
 QUOTES_TEXT = (
     "CREATE STREAM quotes (symbol STRING, price DOUBLE) KEY (symbol) FROM 'http://host/{symbol}'"
@@ -235,6 +237,47 @@ def test_a_late_pull_counts_at_once():
     exchange.tick()
     assert exchange.answer("total").value == 5.0
     assert exchange.shard._counters["late"] == 1
+    exchange.fold()
+    exchange.restart()
+    for _ in range(12):
+        exchange.tick()
+    summary = json.loads(exchange.log.latest("status.quotes", "summary/0").body)
+    assert summary["late_sources"] == {"poller": [1, int(0.9 * SECOND)]}
+
+
+def test_pollers_beyond_the_limit_are_refused_with_their_pulls_and_rows():
+    exchange = Exchange(QUOTES_TEXT, TOTAL)
+    exchange.shard = PolledShard(parse(f"{QUOTES_TEXT[:-1]}, max_sources = 1)").stream)
+    for item in "ABC":
+        exchange.pull(item, 1.0)
+    exchange.tick()
+    other = replace(exchange.pulls[-1], source="other", value=500.0)
+    exchange.log.append("pulls.quotes", pulls_batch([other]))
+    before = exchange.shard.watermark
+    heartbeat = updates_batch(
+        kind="heartbeat", keys=[""], at=[other.at], source="third", sequence=[1], through=other.at, value=[0.0]
+    )
+    exchange.log.append("updates.quotes", heartbeat)
+    exchange.pull("C", 2.0)
+    exchange.tick()
+    assert [(row["source"], row["reason"]) for row in exchange.rows("dead_letters.quotes")] == [
+        ("other", "the stream has 1 sources, the most it may have"),
+        ("third", "the stream has 1 sources, the most it may have"),
+    ]
+    assert exchange.answer("total").value == 4.0
+    assert exchange.shard._heard.keys() == {"poller"}
+    assert exchange.shard.watermark == before + SECOND  # the limit is not for clock rows, which name their pipeline
+
+
+def test_the_pollers_of_one_entry_are_limited_too():
+    exchange = Exchange(QUOTES_TEXT, TOTAL)
+    exchange.shard = PolledShard(parse(f"{QUOTES_TEXT[:-1]}, max_sources = 2)").stream)
+    exchange.pull("A", 1.0)
+    many = [replace(exchange.pulls[0], source=f"p{number}") for number in range(5)]
+    exchange.log.append("pulls.quotes", pulls_batch(many))
+    exchange.tick()
+    assert exchange.shard._heard.keys() == {"poller", "p0"}
+    assert len(exchange.rows("dead_letters.quotes")) == 4
 
 
 def test_the_fidelity_delivered_so_far_is_told():

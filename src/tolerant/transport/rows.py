@@ -106,6 +106,7 @@ DEAD = pa.schema(
         ("sequence", pa.int64()),
         ("value", pa.float64()),
         ("payload", pa.binary()),  # the bytes that could not be read, where there was no row at all
+        ("count", pa.int64()),  # of how many rows it is said; null: of one
     ]
 )
 """Rows of `dead_letters.<stream>`."""
