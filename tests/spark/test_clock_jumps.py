@@ -124,7 +124,7 @@ def test_what_far_clock_rows_do_does_not_depend_on_how_the_log_is_cut(cut):
     def outputs(size):
         shard = type(rig.shard)(rig.stream, 0, 1, CHECKPOINT)
         batches = [entries[begin : begin + size] for begin in range(0, len(entries), size)]
-        said = [output for batch in batches for output in shard.apply(batch)[0] if "answers" in output.topic]
+        said = [output for batch in batches for output in shard.apply(batch) if "answers" in output.topic]
         return [row for output in said for row in unpack(output.payload).to_pylist()], shard.watermark
 
     assert outputs(cut) == outputs(len(entries))
@@ -192,7 +192,7 @@ def test_a_checkpoint_of_the_release_before_goes_on():
     for clock in state["shard"]["event_time"]["clocks"].values():
         clock["period"] = 10 * SECOND
     again = type(rig.shard)(rig.stream, 0, 1, CHECKPOINT)
-    again.restore(Schema("bounded", 1).pack(state), [])
+    again.restore(Schema("bounded", 1).pack(state))
     assert again.snapshot() == rig.shard.snapshot()
 
 

@@ -176,7 +176,7 @@ def test_late_rows_are_counted_by_aggregator():
         desk.say("D1", PRESENCE, kind="heartbeat", at=desk.now - 5)
     desk.tick()
     again = NetworkShard(desk.stream, 0, "checkpoint")
-    again.restore(desk.shard.snapshot(), [])
+    again.restore(desk.shard.snapshot())
     desk.shard = again
     desk.tick(20)
     summary = json.loads(desk.log.latest("status.prices", "summary/0").body)
