@@ -41,7 +41,7 @@ def uri(tmp_path):
     outputs = shard.apply(entries[:4])
     again = TableShard(STOCK)
     again.restore(shard.snapshot())
-    more, _ = again.apply(entries[4:])
+    more = again.apply(entries[4:])
     log.append_packed([(output.topic, output.payload) for output in (*outputs, *more)])
     log.close()
     return f"sqlite:///{tmp_path}/log.db"
