@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tolerant.client import StatementClient
+from tolerant.transport import open_log
+
 ROOT = Path(__file__).parent.parent.parent
 
 _BLOCKED = """
@@ -97,3 +100,26 @@ for chooser in ("every-tick", "all", "per-item", "positive-negative", "max", "ri
 done = simulate(trace, queries, "risk", calibrated=True, forecast=True, correlated=True)
 print("all options", done.pulls, done.fidelity)
 """
+
+
+_SOURCE = """
+import sys
+from tolerant.edge import Source
+
+with Source("traffic", sys.argv[1], name="test") as source:
+    source.set_many([f"web-{n}" for n in range(100)], [float(n) for n in range(100)])
+import os, pyarrow
+print(pyarrow.default_memory_pool().backend_name, os.environ.get("ARROW_DEFAULT_MEMORY_POOL"), *sys.modules)
+"""
+
+
+def test_a_source_that_works_needs_little_memory(tmp_path: Path) -> None:
+    """Arrow's functions alone are 20 MB, its own allocator 8 MB (`benchmarks/footprint.py` measures all of it)."""
+    uri = f"sqlite:///{tmp_path}/log.db"
+    log = open_log(uri, create=True)
+    StatementClient(log).register("CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host)")
+    log.close()
+    pool, inherited, *modules = run(_SOURCE, uri, absent=OUTSIDE_HTTP).split()
+    assert (pool, inherited) == ("system", "None")
+    assert "tolerant.edge.warm_up" in modules
+    assert not {"pyarrow.compute", "_hashlib", "ssl"} & set(modules)

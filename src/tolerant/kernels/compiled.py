@@ -6,7 +6,6 @@ installed, the functions run as the Python that they are: the same bits, only sl
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from functools import cache, cached_property, update_wrapper
@@ -125,6 +124,8 @@ def _folder(package: str) -> str:
     Numba checks only the file of the function itself, and would reuse code into which an older version of a function
     of another file was compiled. A core uses its own files and the kernels; the shell may use every core.
     """
+    import hashlib  # with OpenSSL, which a process without Numba does not need
+
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for source in sorted(root.rglob("*.py")):
