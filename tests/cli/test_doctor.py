@@ -72,6 +72,16 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "tolerant[java]" in found["to_do"]
 
 
+def test_a_start_without_an_archive_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "archive", lambda home: tmp_path / "classes.jsa")
+    assert doctor(code=0) == []
+    note = "no class archive: pipelines start slower"
+    assert note in CliRunner().invoke(app, ["doctor"]).output
+    assert "python -m tolerant.demo.prepare" in CliRunner().invoke(app, ["doctor", "--json"]).output
+    (tmp_path / "classes.jsa").touch()
+    assert note not in CliRunner().invoke(app, ["doctor"]).output
+
+
 def test_an_old_java(monkeypatch: pytest.MonkeyPatch) -> None:
     set_java(OLD, monkeypatch)
     (found,) = doctor(code=1)
