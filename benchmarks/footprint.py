@@ -47,13 +47,15 @@ with Source("traffic", "sqlite:///log.db", name="footprint") as source:
     for step in range(10):
         source.set_many(handles, np.arange(1_000.0) + step)
         source.flush()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, psutil.Process().memory_full_info().uss / 1e6)
+    most, own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, psutil.Process().memory_full_info().uss
+    print(most * 1024 / 1e6, own / 1e6)
 """
 LIBRARIES = """
 import resource
 import numpy, pyarrow
 import psutil
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, psutil.Process().memory_full_info().uss / 1e6)
+most, own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, psutil.Process().memory_full_info().uss
+print(most * 1024 / 1e6, own / 1e6)
 """
 
 

@@ -33,7 +33,7 @@ def main() -> int:
     code = _wait_for(command.pid)
     seconds = time.monotonic() - started
     _wait_for_others()
-    print(f"{seconds:,.0f} s, {_processor_seconds():,.0f} s of processor time with all processes", flush=True)
+    print(f"{seconds:,.1f} s, {_processor_seconds():,.1f} s of processor time with all processes", flush=True)
     return code
 
 
