@@ -114,7 +114,7 @@ print(pyarrow.default_memory_pool().backend_name, os.environ.get("ARROW_DEFAULT_
 
 
 def test_a_source_that_works_needs_little_memory(tmp_path: Path) -> None:
-    """Numba is 80 MB, Arrow's functions are 20, its own allocator 8 (`benchmarks/footprint.py` measures all of it)."""
+    """Numba is 50 MB, Arrow's functions are 20, its own allocator 8 (`benchmarks/footprint.py` measures all of it)."""
     uri = f"sqlite:///{tmp_path}/log.db"
     log = open_log(uri, create=True)
     StatementClient(log).register("CREATE STREAM traffic (host STRING, rate DOUBLE) KEY (host)")
