@@ -251,7 +251,9 @@ def _complete(which: Integers, start: Integers, items: Integers, known: Flags) -
 def _dot_some(which: Integers, start: Integers, items: Integers, weights: Floats, values: Floats) -> Floats:
     positions, owner = _entries(which, start)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.bincount(owner, weights[positions] * values[items[positions]], minlength=len(which))
+        terms = weights[positions] * values[items[positions]]
+        totals: Floats = np.bincount(owner, terms, len(which)).astype(np.float64, copy=False)
+    return totals
 
 
 class _Entries(NamedTuple):
