@@ -19,8 +19,8 @@ venv: .venv/.installed ## make .venv with everything pinned (done by itself wher
 demo: venv ## all of it on generated traffic, about a minute
 	@$(BIN)/tolerant demo
 
-test: venv ## every test but the long ones
-	@$(PYTEST) -m "not soak" $(TESTS)
+test: venv ## every test but the long ones; at the end the slowest tests, the time and the processor time
+	@$(BIN)/python tools/processor_time.py env $(PYTEST) --durations=20 -m "not soak" $(TESTS)
 
 test-fast: venv ## the tests that start no Spark session
 	@TOLERANT_SEED_SECONDS=0 TOLERANT_PROFILE=fast $(PYTEST) -m "not spark and not soak" $(TESTS)

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 import tarfile
 import zipfile
 from collections import defaultdict
@@ -42,6 +43,18 @@ def test_the_sdist(sdist: Path) -> None:
     java = {f"src/tolerant/spark/jars/{name}.java" for name in ("LocalFiles", "Running")}
     inside = {f"src/{name}" for name in modules() | DATA} | java
     assert names == {f"tolerant-{__version__}/{name}" for name in inside | SOURCE}
+
+
+def test_a_wheel_built_from_the_sdist_is_the_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    """As whoever packages it for a system builds it."""
+    with tarfile.open(sdist) as opened:
+        opened.extractall(tmp_path, filter="data")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    subprocess.run(command, cwd=tmp_path / f"tolerant-{__version__}", check=True, capture_output=True, text=True)
+    (again,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(again) as second:
+        assert set(first.namelist()) == set(second.namelist())
+        assert [name for name in first.namelist() if first.read(name) != second.read(name)] == []
 
 
 def test_the_base_install_is_light_and_every_extra_is_in_all(wheel: Path) -> None:
