@@ -140,7 +140,8 @@ def test_a_killed_driver(spark: SparkSession, log: SqliteLog, tmp_path: Path) ->
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     feed(log, 5)
-    assert run(spark, log).failure is None
+    failure = run(spark, log).failure
+    assert failure is None, str(failure)
     assert said(log) == expected(log.read("updates.s"))
 
 
