@@ -19,8 +19,8 @@ venv: .venv/.installed ## make .venv with everything pinned (done by itself wher
 demo: venv ## all of it on generated traffic, about a minute
 	@$(BIN)/tolerant demo
 
-test: venv ## every test but the long ones
-	@$(PYTEST) -m "not soak" $(TESTS)
+test: venv ## every test but the long ones; at the end the slowest tests, the time and the processor time
+	@$(BIN)/python tools/processor_time.py env $(PYTEST) --durations=20 -m "not soak" $(TESTS)
 
 test-fast: venv ## the tests that start no Spark session
 	@TOLERANT_SEED_SECONDS=0 TOLERANT_PROFILE=fast $(PYTEST) -m "not spark and not soak" $(TESTS)
@@ -53,7 +53,7 @@ soak: venv ## the long tests: 20,000 seeds, 100,000 forged payloads of every kin
 soak-older-spark: venv ## a stream, a table and a view through kills, on the oldest Spark that is supported
 	@tools/older_spark.sh 4.2.1
 
-jar: venv ## build the Java helper again (needs a JDK)
+jar: venv ## build the Java helpers again (needs a JDK)
 	@tools/jar.sh
 
 clean: ## take away everything that was made

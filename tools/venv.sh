@@ -49,7 +49,8 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
     rm -rf .venv
     make_venv "$python"
 fi
-if system_java; then extras=spark,http,pictures; else extras=spark,http,pictures,java; fi
+extras=$(sed -n 's/^all = .*\[\(.*\)\]"\]$/\1/p' pyproject.toml) # ends with java
+if system_java; then extras=${extras%,java}; fi
 install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "$@"; }
 echo "Installing Tolerant and what it needs (once; a few minutes on a slow line)"
 install --upgrade pip # the one that came with Python may not know dependency groups yet, which are younger than it

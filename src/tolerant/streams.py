@@ -52,7 +52,8 @@ class Limits:
     dead_letters: int = 100
     sources: int = 100_000
     items: int = 10_000_000
-    queries: int = 100_000
+    queries: int = 10_000
+    """As many as there may be in a log."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,10 @@ class StreamOptions:
     max_sources: int = Limits.sources
     max_items: int = Limits.items
     max_queries: int = Limits.queries
+
+    def __post_init__(self) -> None:
+        # A log has no more, so that more means as many: 0.1.0 wrote 100,000 into every definition that did not say.
+        object.__setattr__(self, "max_queries", min(self.max_queries, Limits.queries))
 
     @property
     def limits(self) -> Limits:

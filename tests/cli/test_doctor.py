@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,16 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "tolerant[java]" in found["to_do"]
 
 
+def test_a_start_without_an_archive_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "archive", lambda home: tmp_path / "classes.jsa")
+    assert doctor(code=0) == []
+    note = "no class archive: pipelines start slower"
+    assert note in CliRunner().invoke(app, ["doctor"]).output
+    assert "python -m tolerant.demo.prepare" in CliRunner().invoke(app, ["doctor", "--json"]).output
+    (tmp_path / "classes.jsa").touch()
+    assert note not in CliRunner().invoke(app, ["doctor"]).output
+
+
 def test_an_old_java(monkeypatch: pytest.MonkeyPatch) -> None:
     set_java(OLD, monkeypatch)
     (found,) = doctor(code=1)
@@ -84,6 +95,12 @@ def test_the_release_of_spark(version: str, right: bool, monkeypatch: pytest.Mon
     monkeypatch.setattr("importlib.metadata.version", lambda _: version)
     found = doctor(code=0 if right else 1)
     assert [finding["check"] for finding in found] == ([] if right else ["spark"])
+
+
+def test_the_releases_of_spark_are_those_that_are_installed() -> None:
+    project = tomllib.loads((Path(__file__).parent.parent.parent / "pyproject.toml").read_text())["project"]
+    least, below = (".".join(map(str, release)) for release in (health.SPARK_FROM, health.SPARK_BELOW))
+    assert f"pyspark>={least},<{below}" in project["optional-dependencies"]["spark"]
 
 
 def test_an_extra_that_is_not_there_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,6 +169,21 @@ def test_dead_letters_are_grouped_by_reason_with_a_count_and_an_example(traffic)
     assert [group["count"] for group in record["dead_reasons"]] == [300, 1]
 
 
+def test_a_dead_letter_that_sums_up_others_counts_for_all_of_them(traffic):
+    letter = {"kind": "update", "key": "k", "at": 1, "source": "s", "sequence": 1, "value": 1.0, "payload": b""}
+    letters = [{**letter, "reason": "source is missing", "count": 1} for _ in range(100)]
+    letters.append({**letter, "reason": "and 299,900 more: source is missing", "count": 299_900})
+    letters += [{**letter, "reason": "kind must be update", "count": count} for count in (None, 0, -5)]
+    traffic.log.append("dead_letters.traffic", pa.RecordBatch.from_pylist(letters, schema=rows.DEAD))
+    old = rows.DEAD.remove(rows.DEAD.get_field_index("count"))
+    traffic.log.append("dead_letters.traffic", pa.RecordBatch.from_pylist([letter | {"reason": "old"}], schema=old))
+    shown = call("dead", "traffic", "--log", traffic.log.uri)
+    assert "300,004 rows" in shown
+    record = json.loads(call("status", "--log", traffic.log.uri, "--json"))["traffic"]
+    found = [(group["count"], group["example"]) for group in record["dead_reasons"]]
+    assert found == [(300_000, "source is missing"), (3, "kind must be update"), (1, "old")]
+
+
 def test_messages_saved_are_told_in_total_and_per_query(traffic):
     record = json.loads(call("status", "--log", traffic.log.uri, "--json"))["traffic"]
     figures = stream_figures(traffic.log, "traffic")

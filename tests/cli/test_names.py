@@ -83,8 +83,11 @@ def of_status(name: str) -> str:
         status._show(screen, status.StreamReport(name, None, found, outage, 1, [group], {}, {name: name}, conflicts))
         status._show(screen, status.StreamReport(name, None, None, outage, None, [], {}, {}, []))
     status._show_table(screen, name, None)
-    status._show_table(screen, name, {"watermark": 1, "subscriptions": {name: 2}, "figures": {name: {"rows": 1}}})
+    table = {"watermark": 1, "subscriptions": {name: 2}, "figures": {name: {"rows": 1}}}
+    table |= {"late_sources": {name: {"rows": 1, "longest_delay": 1}}, "dead_reasons": [{"count": 1, "example": name}]}
+    status._show_table(screen, name, table)
     status._show_table(screen, name, {"watermark": 1, "subscriptions": {}, "views": {name: view(name)}})
+    status._show_table(screen, name, {"watermark": 1, "subscriptions": {}, "views": {}, "refused_views": {name: name}})
     return printed(screen)
 
 

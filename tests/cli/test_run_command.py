@@ -277,7 +277,7 @@ def continued(runs, process):
     while not (lines and "Starting stream traffic" in lines[-1]):
         lines.append(process.stderr.readline())
         assert lines[-1], lines
-    folder = Path(f"{runs.uri.removeprefix('sqlite:///')}.checkpoint/traffic/spark")
+    folder = Path(f"{runs.uri.removeprefix('sqlite:///')}.checkpoint/traffic/spark/queries/0")
     begun, done = (
         {int(path.name) for path in (folder / name).iterdir() if path.name.isdecimal()}
         for name in ("offsets", "commits")

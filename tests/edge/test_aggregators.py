@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tolerant.edge import Source
 from tolerant.edge.aggregators import Aggregator, AggregatorCore
 from tolerant.planning import Network, Part, PartServer, copy_routes, feed_widths
-from tolerant.streams import SECOND
+from tolerant.streams import SECOND, Limits
 from tolerant.testing.networks import SimulatedNetwork
 from tolerant.transport import Fenced
 from tolerant.transport.plans import Announcement, Wanted
-from tolerant.transport.rows import unpack
+from tolerant.transport.rows import pack, unpack, updates_batch
 
 TREE = Network({"top": {"x": 0.5, "y": 0.0}, "low": {"x": 2.0, "y": 0.3, "z": 1.0}}, parents={"low": "top"})
 
@@ -77,7 +77,7 @@ def test_parts_agree_with_part_servers():
         source.set_many(["p", "q"], values)
         source.advance(simulation.now)
         for entry in simulation.log.read("feeds.prices", position):
-            core.receive(read_received_rows(entry.payload, ""))
+            core.receive(read_received_rows(entry.payload, "", simulation.stream.options.limits))
             position = entry.position
         if tick == 0:
             core.announce([Announcement("q", "", 7, (wanted,))])
@@ -166,3 +166,19 @@ def test_a_part_that_begins_is_stamped_with_the_moment_it_is_of():
         row for row in rows(simulation, "updates.prices") if row["kind"] == "hello" and row["key"] == '["q","",0]'
     ]
     assert hello["value"] == simulation.journal["p"].at(hello["at"])
+
+
+def test_an_aggregator_keeps_to_the_limits_of_the_stream():
+    from tolerant.edge.aggregators.inflow import read_received_rows
+
+    def entry(*keys, source="s"):
+        size = len(keys)
+        rows = updates_batch(kind="update", keys=list(keys), at=[1] * size, source=source,
+                             sequence=list(range(1, size + 1)), through=1, value=[1.0] * size)  # fmt: skip
+        return pack(rows)
+
+    limits = Limits(entry_rows=2, key_length=5)
+    assert [row.key for row in read_received_rows(entry("p", "q" * 6), "", limits)] == ["p"]
+    assert read_received_rows(entry("p", "q", "r"), "", limits) == []
+    assert read_received_rows(entry("p", source="s" * 65), "", limits) == []
+    assert len(read_received_rows(entry("p", source="s" * 64), "", limits)) == 1

@@ -62,12 +62,15 @@ def test_in_trace_time_no_row_stands_behind_a_clock_that_has_passed_it(trace):
     clock, firsts = NO_TIME, {}
     for row in rows(log):
         if row["kind"] == "clock":
-            assert row["at"] > clock
+            assert row["at"] >= clock
             clock = row["at"]
         else:
             assert row["at"] > clock
             firsts.setdefault((row["kind"], row["key"]), row["at"])
     assert clock > done.end + 5_000
+    clocks = [row["at"] for row in rows(log) if row["kind"] == "clock"]
+    assert clocks[0] == clocks[1] < clocks[2]  # far ahead of those before, they must bear each other out
+    assert clocks[-3] < clocks[-2] == clocks[-1]
     assert firsts["hello", '["a","in"]'] == done.start
 
 

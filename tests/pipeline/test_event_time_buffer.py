@@ -14,7 +14,7 @@ from tolerant.pipeline.row_batches import ArrayBatches, ChangeBatches, ListBatch
 from tolerant.relations import Changes
 from tolerant.streams import Column
 
-LATENCY, LEASE, PERIOD = 3, 8, 10
+LATENCY, LEASE, JUMP = 3, 8, 10
 COLUMNS = (Column("name", "STRING"), Column("x", "DOUBLE"))
 SCHEMA = Schema("test", 1)
 
@@ -114,7 +114,7 @@ def test_rows_are_due_late_or_too_far_ahead_as_for_the_twin(kind, inputs, played
     batches, make, read = KINDS[kind]
 
     def new():
-        event_time = EventTime(LATENCY, PERIOD, inputs)
+        event_time = EventTime(LATENCY, JUMP, inputs)
         return event_time, EventTimeBuffer(batches, event_time, LEASE)
 
     (event_time, buffer), twin, sequence = new(), Twin(inputs), 0
@@ -146,7 +146,7 @@ def test_rows_are_due_late_or_too_far_ahead_as_for_the_twin(kind, inputs, played
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_due_up_to_any_time(kind):
     batches, make, read = KINDS[kind]
-    buffer = EventTimeBuffer(batches, EventTime(LATENCY, PERIOD), LEASE)
+    buffer = EventTimeBuffer(batches, EventTime(LATENCY, JUMP), LEASE)
     assert read(buffer.due()) == []
     buffer.keep(make([Plain(5, 1, 1), Plain(3, 2, 2), Plain(5, 0, 3)]))
     assert read(buffer.due(4)) == [Plain(3, 2, 2)]
@@ -158,7 +158,7 @@ def test_rows_are_due_up_to_any_time(kind):
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 100)), max_size=30))
 def test_the_watermark_is_the_least_clock_less_the_latency_and_never_goes_back(ticks):
-    event_time, seen = EventTime(LATENCY, PERIOD, 3), []
+    event_time, seen = EventTime(LATENCY, JUMP, 3), []
     for count, (number, at) in enumerate(ticks, 1):
         event_time.tick(at, number)
         newest = [max((at for of, at in ticks[:count] if of == each), default=None) for each in range(3)]
@@ -169,7 +169,7 @@ def test_the_watermark_is_the_least_clock_less_the_latency_and_never_goes_back(t
 
 @given(st.lists(st.integers(-5, 60), min_size=1, max_size=10))
 def test_clock_rows_of_each_input_are_accepted_by_their_own_order(times):
-    together, alone = EventTime(LATENCY, PERIOD, 2), EventTime(LATENCY, PERIOD)
+    together, alone = EventTime(LATENCY, JUMP, 2), EventTime(LATENCY, JUMP)
     for at in times:
         assert together.accept(at, 1) == alone.accept(at)
         assert together.accept(10**15, 0)[0] == [10**15]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sensors import reading
 from test_truth_check import LATENCY, LEASE, PROCESSES, SENSORS, STATEMENTS, WITHIN
-from truth_checker import Truth, Verdict, check, late_spans, lives
+from truth_checker import EPOCH, SOON, LateRow, Truth, Verdict, check, late_appends, late_rows, lives, undue
 
 from tolerant.client import StatementClient
 from tolerant.edge import Source
@@ -124,7 +124,7 @@ class SimulatedPlant:
         return Truth(journals, lives(self.rows), SENSORS)
 
     def verdict(self, answers: dict[str, list[Answer]]) -> Verdict:
-        late = late_spans(self.rows, LATENCY)
+        late = late_rows(self.rows, LATENCY)
         return check(answers, WITHIN, self.truth, lives(self.rows), late, lease=LEASE, end=self.now - LATENCY)
 
 
@@ -138,7 +138,7 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> SimulatedPlant:
 def test_the_pipeline_passes_and_every_aggregate_is_checked(plant: SimulatedPlant) -> None:
     verdict = plant.verdict(plant.answers())
     assert verdict.broken == []
-    assert verdict.late == 0
+    assert verdict.late == []
     assert {query for query, count in verdict.checked.items() if count} == set(WITHIN)
     assert verdict.moments > 500
 
@@ -205,3 +205,41 @@ def test_a_line_that_a_kill_has_cut_does_not_count(tmp_path: Path, plant: Simula
     for text, count in ((whole, 1), (whole[:-4], 0)):
         (tmp_path / "journal").write_text(text)
         assert len(Truth({"sensors-0": tmp_path / "journal"}, spans, SENSORS).at) == count
+
+
+def delayed(rows: list[dict], is_delayed: Callable[[dict], bool], steps: int) -> list[dict]:
+    """The rows of a log in which some come so many clock rows later."""
+    waiting: list[tuple[int, dict]] = []
+    found = []
+    for row in rows:
+        if row["kind"] != "clock" and is_delayed(row):
+            waiting.append((steps, row))
+            continue
+        found.append(row)
+        if row["kind"] == "clock":
+            found += [one for left, one in waiting if left == 1]
+            waiting = [(left - 1, one) for left, one in waiting if left > 1]
+    return found
+
+
+def test_a_first_set_that_is_late_by_its_own_doing_is_caught(plant: SimulatedPlant) -> None:
+    """Under the latency that streams have by default, and whatever was killed or started then."""
+    spans = lives(plant.rows)
+    back = next(life for life in spans if life.epoch == 2)
+
+    def is_first(row: dict) -> bool:
+        return (row["source"], row["sequence"] >> EPOCH, row["kind"]) == (back.source, back.epoch, "hello")
+
+    late = late_appends(late_rows(delayed(plant.rows, is_first, 7), LATENCY))
+    assert {(row.source, row.epoch) for row in late} == {(back.source, back.epoch)}
+    assert undue(late, spans, [back.begin] * 100) == late
+    assert late_rows(delayed(plant.rows, is_first, 7), 2 * SECOND) == []  # which a longer latency hides
+
+
+def test_one_late_append_is_excused_for_each_kill_right_after_it(plant: SimulatedPlant) -> None:
+    spans = lives(plant.rows)
+    late = [LateRow(BEGIN + second * SECOND, BEGIN + second * SECOND + STEP, "sensors-0", 1) for second in (10, 11)]
+    kill = BEGIN + 9 * SECOND
+    assert undue(late, spans, [kill, kill]) == []
+    assert undue(late, spans, [kill]) == late[1:]
+    assert undue(late, spans, [kill - SOON, late[0].end + STEP]) == late[:1]

@@ -4,7 +4,8 @@ It shares no code with the pipeline. What is promised: a settled answer holds th
 until the next answer, and is at most 2·within wide. The truth is of values in the order of their event times. Of a
 process that was killed, sensors are what they were at the last `through` that the log accepted, until it is back; later
 values never reached the log. An answer that stands more than a lease after that must not be settled. Left out are the
-spans of rows that came into the log later than the latency after their time.
+spans of rows that came into the log later than the latency after their time; which of those there may be is `undue`'s
+business.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 SLACK = 1e-6
+FIRST, SOON = 1_000_000, 5_000_000  # microseconds
 EPOCH = 40  # bits of a sequence that count within one start of a source
 
 
@@ -36,7 +38,7 @@ class Verdict:
 
     checked: dict[str, int] = field(default_factory=dict)  # settled answers, by query
     moments: int = 0
-    late: int = 0
+    late: list[LateRow] = field(default_factory=list)  # one row of each append that came too late
     broken: list[Broken] = field(default_factory=list)
 
 
@@ -62,14 +64,48 @@ def lives(rows: list[dict]) -> list[Life]:
     return [Life(source, epoch, *span) for (source, epoch), span in ordered]
 
 
-def late_spans(rows: list[dict], latency: int) -> list[tuple[int, int]]:
-    """From when to when a row was missing that came too late, by the clock rows before it in the log."""
+class LateRow(NamedTuple):
+    """A row that came too late: from when to when it was missing."""
+
+    begin: int
+    end: int
+    source: str = ""
+    epoch: int = 0
+
+
+def late_rows(rows: list[dict], latency: int) -> list[LateRow]:
+    """The rows that came too late, by the clock rows before them in the log."""
     watermark, found = 0, []
     for row in rows:
         if row["kind"] == "clock":
             watermark = max(watermark, row["at"] - latency if row["at"] > 0 else 0)
         elif row["at"] <= watermark:
-            found.append((row["at"], watermark))
+            found.append(LateRow(row["at"], watermark, row["source"], row["sequence"] >> EPOCH))
+    return found
+
+
+def late_appends(late: list[LateRow]) -> list[LateRow]:
+    """The first row of each append that came too late: all its rows did so together."""
+    return list({(row.source, row.epoch, row.end): row for row in reversed(late)}.values())[::-1]
+
+
+def undue(late: list[LateRow], spans: list[Life], disturbances: list[int]) -> list[LateRow]:
+    """The late appends that nothing excuses. `disturbances`: when a process was killed or started.
+
+    What a process sends of its first second is never late: whatever it still has to load or compile then, it does by
+    itself. Of the other appends one may be late for each disturbance, soon after it: killing and starting processes
+    takes the processors, and SQLite's lock, from those that live.
+    """
+    excuses, found = sorted(disturbances), []
+    for row in late:
+        is_first = any(
+            (life.source, life.epoch) == (row.source, row.epoch) and row.begin < life.begin + FIRST for life in spans
+        )
+        excuse = next((at for at in excuses if 0 <= row.end - at <= SOON), None)
+        if is_first or excuse is None:
+            found.append(row)
+        else:
+            excuses.remove(excuse)
     return found
 
 
@@ -121,13 +157,13 @@ def check(
     within: dict[str, float],
     truth: Truth,
     spans: list[Life],
-    late: list[tuple[int, int]],
+    late: list[LateRow],
     *,
     lease: int,
     end: int,
 ) -> Verdict:
     """Hold every settled answer, until the next one or `end`, against the truth; queries are named like aggregates."""
-    verdict = Verdict(late=len(late))
+    verdict = Verdict(late=late_appends(late))
     for query, listed in answers.items():
         listed = sorted(listed, key=lambda answer: answer.at)
         ends = [answer.at for answer in listed[1:]] + [end]
@@ -164,5 +200,5 @@ def _check_one(query, answer, until, within, truth, spans, late, lease, verdict)
     wrong = ~((low - SLACK <= exact) & (exact <= high + SLACK))
     verdict.moments += len(moments)
     for place in np.flatnonzero(wrong).tolist():
-        if not any(begin <= moments[place] <= over for begin, over in late):
+        if not any(row.begin <= moments[place] <= row.end for row in late):
             broken(moments[place], exact[place], "wrong")

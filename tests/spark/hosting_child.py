@@ -10,4 +10,4 @@ from tolerant.transport import open_log
 
 if __name__ == "__main__":
     log, directory = sys.argv[1:]
-    start(session(), open_log(log), PipelineSpec("child", ["updates.s"], Chain), directory, "c").wait()
+    start(session(), open_log(log), PipelineSpec("test", ["updates.s"], Chain), directory, "c").wait()

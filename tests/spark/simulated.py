@@ -4,10 +4,12 @@ happens in the middle of it.
 
 import heapq
 import itertools
+import math
 
 from view_duck import DuckEngine
 
 from tolerant.spark.views.deltas import Slice
+from tolerant.spark.views.time_limits import TookTooLong
 from tolerant.streams import SECOND
 
 
@@ -47,13 +49,16 @@ class TimedEngine(DuckEngine):
         self.time, self.setups, self.slopes, self.full, self.cold = time, setups, slopes, full, cold
         self.factor, self.slices, self.skips_empty = 1.0, [], skips_empty
 
-    def run(self, sql, sources):
+    def run(self, sql, sources, limit=math.inf):
         slices = [source for source in sources.values() if isinstance(source, Slice)]
         self.slices += slices
         if self.skips_empty and not all(one.files for one in slices):
-            return super().run(sql, sources)
-        self.time.advance(self.factor * (self._cost(sources) + self.cold * (sql not in self.runs)))
-        return super().run(sql, sources)
+            return super().run(sql, sources, limit)
+        seconds = self.factor * (self._cost(sources) + self.cold * (sql not in self.runs))
+        self.time.advance(min(seconds, limit))
+        if seconds > limit:
+            raise TookTooLong
+        return super().run(sql, sources, limit)
 
     def _cost(self, sources):
         for name, source in sources.items():
@@ -62,13 +67,13 @@ class TimedEngine(DuckEngine):
                 return self.setups[place] + self.slopes[place] * len(source)
         return self.full
 
-    def columns(self, sql, tables):
+    def columns(self, plan, tables):
         found = []
         for table in tables:
             own = ", ".join(f"{c.name} {c.type.replace('STRING', 'VARCHAR')}" for c in table.columns)
             self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {table.name} ({own})")
         names = {"VARCHAR": "STRING", "INTEGER": "INT", "HUGEINT": "BIGINT"}
-        for row in self.connection.execute(f"DESCRIBE {sql}").fetchall():
+        for row in self.connection.execute(f"DESCRIBE {plan.sql}").fetchall():
             found.append(names.get(row[1], row[1]))
         for table in tables:
             self.connection.execute(f"DROP TABLE {table.name}")

@@ -154,5 +154,6 @@ def test_an_item_of_a_bad_entry_is_told_by_its_row():
 
 
 def _clock(log):
-    log.append("updates.traffic", clock_batch(1_000_000_000_000_000))
+    for _ in range(2):  # a first one that names no pipeline waits for another
+        log.append("updates.traffic", clock_batch(1_000_000_000_000_000))
     return log.read("updates.traffic")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tolerant.spark import class_archive
-from tolerant.spark.class_archive import archive, archive_options, recording_options
+from tolerant.spark.class_archive import archive, archive_options, recording_options, remove_outdated
 from tolerant.spark.java import java_home
 
 
@@ -33,6 +33,46 @@ def test_the_archive_belongs_to_an_environment_and_a_build_of_java(java: Path, t
     assert archive(java) == before
     (java / "release").write_text('JAVA_VERSION="17.0.16"\n')
     assert archive(java) != before
+
+
+def jars(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A jar of ours and one of Spark's, in the places of the installed ones."""
+    ours, spark = folder / "local-files.jar", folder / "pyspark" / "jars" / "spark-core_2.13-4.3.0.jar"
+    spark.parent.mkdir(parents=True)
+    for jar in (ours, spark):
+        jar.write_bytes(b"classes")
+        os.utime(jar, (1e9, 1e9))
+    monkeypatch.setattr(class_archive, "_HELPER", ours)
+    monkeypatch.setattr(class_archive, "_spark", lambda: folder / "pyspark")
+    return ours, spark
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_another_jar_needs_another_archive(
+    place: int, java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java compares a jar's size and time with those recorded, and says nothing where they differ."""
+    jar = jars(tmp_path / "jars", monkeypatch)[place]
+    before = archive(java)
+    os.utime(jar, (1e9 + 1, 1e9 + 1))
+    touched = archive(java)
+    jar.write_bytes(b"more classes")
+    os.utime(jar, (1e9, 1e9))
+    assert len({before, touched, archive(java)}) == 3
+
+
+def test_only_what_is_outdated_is_removed(java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, _ = jars(tmp_path / "jars", monkeypatch)
+    outdated = archive(java)
+    outdated.parent.mkdir()
+    (tmp_path / "other" / "bin").mkdir(parents=True)
+    others = archive(tmp_path / "other")
+    os.utime(ours, (2e9, 2e9))
+    kept = {archive(java), class_archive._base(archive(java)), others, outdated.parent / "spark.txt"}
+    for file in (outdated, class_archive._base(outdated), *kept):
+        file.touch()
+    remove_outdated(java)
+    assert set(outdated.parent.iterdir()) == kept
 
 
 def test_without_an_environment_it_is_the_users(java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

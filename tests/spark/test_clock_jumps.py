@@ -1,15 +1,18 @@
 """Time that leaps: the shards of every kind pass over years at once, and a lone clock row far ahead does not count."""
 
 import pytest
-from stream_pipeline import TRAFFIC
+from hypothesis import given
+from hypothesis import strategies as st
+from stream_pipeline import TRAFFIC, StreamPipeline
 from test_bounded_shard import last, settled
 
 from tolerant.edge import event_clock
 from tolerant.edge.source_core import SourceCore
+from tolerant.kernels.snapshots import Schema
 from tolerant.kinds.bounded import engine
-from tolerant.pipeline.clocks import JUMP, Clock
+from tolerant.pipeline.clocks import MINUTE, Clock, longest_jump
 from tolerant.streams import SECOND, StreamOptions
-from tolerant.transport.rows import Grant
+from tolerant.transport.rows import Grant, unpack
 
 DAY = 24 * 3600 * SECOND
 LOAD = "CREATE QUERY load AS SELECT SUM(rate) FROM traffic WITHIN 5"
@@ -50,9 +53,7 @@ def test_leaping_says_what_walking_says(policy, monkeypatch):
         monkeypatch.setattr(engine, "LEAP", most)
         pipeline = settled(LOAD, stream=f"{TRAFFIC} WITH (policy = '{policy}')", a=1.0, b=2.0)
         pipeline.tick(20)
-        pipeline.now += 3600 * SECOND
-        pipeline.clock()
-        pipeline.read()
+        later(pipeline, 3600 * SECOND)
         boundaries = pipeline.shard._engine.counters.boundaries
         widths = [pipeline.shard.believed(name) for name in ('["a","in"]', '["b","in"]')]
         stale = [(answer.at, answer.settled) for answer in pipeline.answers("load")][-1]
@@ -65,9 +66,11 @@ def test_leaping_says_what_walking_says(policy, monkeypatch):
     assert found[0] == found[1]
 
 
-def test_a_lone_clock_row_far_ahead_does_not_move_time_for_ever():
+@pytest.mark.parametrize("checkpoint", ["", "checkpoint"])
+@pytest.mark.parametrize("ahead", [2 * MINUTE, 365 * DAY, 3 * 365 * DAY])
+def test_a_lone_clock_row_far_ahead_moves_no_time(ahead, checkpoint):
     pipeline = settled(LOAD, a=1.0, b=2.0)
-    pipeline.clock(pipeline.now + 3 * JUMP)
+    pipeline.clock(pipeline.now + ahead, checkpoint=checkpoint)
     pipeline.read()
     assert pipeline.shard.watermark <= pipeline.now
     again = type(pipeline.shard)(pipeline.stream, 0, 1, "checkpoint")
@@ -75,31 +78,122 @@ def test_a_lone_clock_row_far_ahead_does_not_move_time_for_ever():
     assert again.snapshot() == pipeline.shard.snapshot()
     pipeline.shard = again
     pipeline.set("edge", a=100.0)
-    pipeline.tick(3)
+    pipeline.tick(12)
     assert "did not bear it out" in pipeline.rows("dead_letters.traffic")[-1]["reason"]
+    assert pipeline.summary()["late"] == 0
     assert last(pipeline)[3]
     assert last(pipeline)[1] == pytest.approx(102.0, abs=5)
 
 
+@pytest.mark.parametrize("first", [DAY, 10 * 365 * DAY])
+def test_a_first_clock_row_that_names_no_pipeline_moves_no_time(first):
+    pipeline = StreamPipeline(LOAD)
+    pipeline.clock(pipeline.now + first, checkpoint="")
+    pipeline.start_source("edge")
+    pipeline.set("edge", a=1.0, b=2.0)
+    pipeline.tick(12)
+    assert pipeline.shard.watermark == pipeline.now - SECOND // 2
+    assert pipeline.summary()["late"] == 0
+    assert last(pipeline)[1] == pytest.approx(3.0, abs=5)
+
+
+def test_rows_wait_for_the_clock_row_that_bears_a_far_one_out():
+    """They are neither late nor too far ahead, and are used once time has come."""
+    pipeline = settled(LOAD, a=1.0, b=2.0)
+    pipeline.now += DAY
+    pipeline.set("edge", a=50.0)
+    pipeline.clock()
+    pipeline.set("edge", b=60.0)
+    pipeline.read()
+    assert pipeline.shard.watermark < pipeline.now - DAY + SECOND
+    pipeline.tick(12)
+    assert pipeline.summary()["late"] == pipeline.summary()["dead"] == 0
+    assert last(pipeline)[1] == pytest.approx(110.0, abs=5)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 7])
+def test_what_far_clock_rows_do_does_not_depend_on_how_the_log_is_cut(cut):
+    pipeline = settled(LOAD, a=1.0, b=2.0)
+    for ahead in (DAY, 0, 3 * DAY, 3 * DAY + SECOND, 9 * DAY):
+        pipeline.now += SECOND
+        pipeline.set("edge", a=float(ahead // SECOND % 7))
+        pipeline.clock(pipeline.now + ahead)
+    entries = [entry for topic in ("queries", "updates.traffic") for entry in pipeline.log.read(topic)]
+    entries.sort(key=lambda entry: entry.position)
+
+    def outputs(size):
+        shard = type(pipeline.shard)(pipeline.stream, 0, 1, "checkpoint")
+        batches = [entries[begin : begin + size] for begin in range(0, len(entries), size)]
+        said = [output for batch in batches for output in shard.apply(batch) if "answers" in output.topic]
+        return [row for output in said for row in unpack(output.payload).to_pylist()], shard.watermark
+
+    assert outputs(cut) == outputs(len(entries))
+    assert outputs(cut)[1] > pipeline.now + 2 * DAY
+
+
 def test_which_clock_rows_count():
-    clock = Clock(10 * SECOND)
-    assert clock.take(0) == ([0], [])
-    assert clock.take(JUMP) == ([JUMP], [])
-    assert clock.take(JUMP - SECOND) == ([JUMP], [])  # time does not go back
-    assert clock.take(5 * JUMP) == ([], [])
-    taken, refused = clock.take(9 * JUMP)  # two that are far ahead and far from each other: the nearer one waits
-    assert (taken, [row.at for row in refused]) == ([], [9 * JUMP])
-    assert clock.take(5 * JUMP - 1) == ([5 * JUMP, 5 * JUMP], [])
-    restored = Clock(0)
+    clock = Clock(MINUTE)
+    assert clock.take(0, is_named=True) == ([0], [])
+    assert clock.take(MINUTE) == ([MINUTE], [])
+    assert clock.take(MINUTE - SECOND) == ([MINUTE], [])  # time does not go back
+    assert clock.take(9 * MINUTE) == ([], [])
+    taken, refused = clock.take(5 * MINUTE)  # two that are far ahead and far from each other: the later row waits
+    assert (taken, [row.at for row in refused]) == ([], [9 * MINUTE])
+    assert clock.take(MINUTE - SECOND) == ([MINUTE], [])  # an old one says nothing about the one that waits
+    assert clock.take(5 * MINUTE - 1) == ([5 * MINUTE, 5 * MINUTE], [])
+    restored = Clock(MINUTE)
     restored.load(clock.state())
     assert restored == clock
 
 
-def test_long_periods_make_long_jumps():
-    assert Clock(JUMP).take(0) == ([0], [])
-    clock = Clock(JUMP)
-    clock.take(0)
-    assert clock.take(100 * JUMP) == ([100 * JUMP], [])
+def test_which_first_clock_rows_count():
+    clock = Clock(MINUTE)
+    assert clock.take(9 * DAY) == ([], [])
+    taken, refused = clock.take(DAY)
+    assert (taken, [row.at for row in refused]) == ([], [9 * DAY])
+    assert "the first" in refused[0].reason
+    assert clock.take(DAY + MINUTE) == ([DAY, DAY + MINUTE], [])
+    named = Clock(MINUTE)
+    assert named.take(0) == ([], [])
+    assert named.take(DAY, is_named=True) == ([DAY], [])  # the one that waited is behind it, as any old one
+
+
+def test_a_forged_clock_row_between_two_true_ones_after_a_downtime_holds_nothing_up_for_long():
+    clock = Clock(MINUTE)
+    clock.take(0, is_named=True)
+    for at in (DAY, 2 * MINUTE, DAY + 1, 2 * 365 * DAY, DAY + 2):
+        assert clock.take(at)[0] == []
+    assert clock.take(DAY + 3)[0] == [DAY + 2, DAY + 3]
+
+
+@given(st.lists(st.sampled_from([0, 1, 30, 59, 60, 61, 119, 120, 121, 3600, 3630, 86400, 10**9]), max_size=12))
+def test_time_moves_far_only_where_two_clock_rows_in_succession_agree(seconds):
+    clock, newest, before = Clock(MINUTE), None, None
+    for at in (second * SECOND for second in seconds):
+        (taken, _), is_ahead = clock.take(at), newest is None or at > newest
+        for time in taken:
+            borne_out = before is not None and abs(at - before) <= MINUTE
+            assert borne_out or (newest is not None and time - newest <= MINUTE)
+        assert taken == sorted(taken)
+        newest, before = (taken or [newest])[-1], at if is_ahead else before
+
+
+def test_long_ticks_and_leases_make_long_jumps():
+    assert longest_jump(StreamOptions()) == MINUTE
+    assert longest_jump(StreamOptions(period=24 * 3600)) == MINUTE  # clock rows do not wait for period ends
+    assert longest_jump(StreamOptions(tick=DAY)) == 2 * DAY
+    assert longest_jump(StreamOptions(lease=3600 * SECOND)) == 3600 * SECOND
+
+
+def test_a_checkpoint_of_the_release_before_goes_on():
+    """Its clocks had the period of the stream."""
+    pipeline = settled(LOAD, a=1.0, b=2.0)
+    state = pipeline.shard.SCHEMA.unpack(pipeline.shard.snapshot())
+    for clock in state["shard"]["event_time"]["clocks"].values():
+        clock["period"] = 10 * SECOND
+    again = type(pipeline.shard)(pipeline.stream, 0, 1, "checkpoint")
+    again.restore(Schema("bounded", 1).pack(state))
+    assert again.snapshot() == pipeline.shard.snapshot()
 
 
 # -- sources that slept ------------------------------------------------------------------------------------------------

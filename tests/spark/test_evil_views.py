@@ -1,6 +1,7 @@
 """On real Spark: a view that nobody may have, written into the log by hand, is refused, and nothing of it runs."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from tolerant.client import load_catalogue
 from tolerant.kinds.views.select import ViewSelect
 from tolerant.spark.views.engine import SparkEngine
 from tolerant.sql import CreateQuery, encode, parse, render
+from tolerant.sql.view_select import plan_of
 from tolerant.transport.rows import STATEMENTS, unpack
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
@@ -36,6 +38,8 @@ def test_an_evil_view_in_the_log_is_refused_and_not_run(tmp_path, monkeypatch):
             "script": f"SELECT TRANSFORM(a) USING 'touch {marker}' AS (v) FROM supply",
             "memory": "SELECT repeat('a', 1000000000) AS v FROM supply",
             "broken": "SELECT FROM WHERE",
+            "decimal": "SELECT COUNT(*) AS n FROM supply GROUP BY id * 1.5",
+            "product": f"SELECT COUNT(*) AS n FROM {', '.join(f'supply a{place}' for place in range(16))}",
         }
         rows = [evil(name, select) for name, select in selects.items()]
         live.log.append("queries", pa.RecordBatch.from_pylist(rows, schema=STATEMENTS))
@@ -49,6 +53,8 @@ def test_an_evil_view_in_the_log_is_refused_and_not_run(tmp_path, monkeypatch):
         live.wait(answered, "replies to the evil views")
         assert not any(replies[name]["accepted"] for name in selects)
         assert "the function REFLECT" in replies["secret"]["message"]
+        assert "is DECIMAL(" in replies["decimal"]["message"]
+        assert "joined without an equality" in replies["product"]["message"]
         assert load_catalogue(live.log).queries.keys() == {"good"}
         shown = json.loads(live.tolerant("refresh", "good", "--json").stdout)  # the pipeline goes on
         assert shown["rows"] == []
@@ -67,6 +73,7 @@ def test_texts_are_texts_and_names_are_names():
     table = parse("CREATE TABLE t (id INT, `a``b, c INT` STRING) KEY (id)")
     found = engine.run("SELECT '${env:HOME}${spark.app.name}' AS v", {}).to_pylist()
     assert found == [{"v": "${env:HOME}${spark.app.name}"}]
-    assert engine.columns("SELECT * FROM t", [table]) == ["INT", "STRING"]
+    plan = plan_of("SELECT * FROM t", [table])
+    assert engine.columns(plan, [table]) == ["INT", "STRING"]
     with pytest.raises(ValueError, match="Spark cannot run it"):
-        engine.columns("SELECT nowhere FROM t", [table])
+        engine.columns(replace(plan, sql="SELECT nowhere FROM t"), [table])

@@ -14,7 +14,7 @@ from chain_core import TOPIC, Chain, DiesOnce, Refusing, expected
 from pyspark.sql import SparkSession
 
 from tolerant.pipeline.splitter import splitter
-from tolerant.spark.pipeline import AVAILABLE_NOW, Pipeline, PipelineSpec, start
+from tolerant.spark.pipeline import AVAILABLE_NOW, Pipeline, PipelineSpec, _look_for_no_others, start
 from tolerant.streams import Column, Stream, StreamOptions
 from tolerant.transport import Fence, Fenced, SqliteLog, rows
 
@@ -140,5 +140,17 @@ def test_a_killed_driver(spark: SparkSession, log: SqliteLog, tmp_path: Path) ->
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     feed(log, 5)
-    assert run(spark, log).failure is None
+    failure = run(spark, log).failure
+    assert failure is None, str(failure)
     assert said(log) == expected(log.read("updates.s"))
+
+
+def test_no_process_looks_for_data_sources_of_other_packages(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On this Spark; where its inside is another, it looks, and only the log says so."""
+    caplog.set_level("INFO", logger="tolerant.spark.pipeline")
+    _look_for_no_others(spark)
+    assert caplog.text == ""
+    manager = getattr(spark._jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
+    assert getattr(manager, "MODULE$").dataSourceBuilders().isDefined()

@@ -1,4 +1,4 @@
-"""The Java helper in the package was built from the source beside it."""
+"""The Java helpers in the package were built from the sources beside them."""
 
 import hashlib
 import zipfile
@@ -9,9 +9,12 @@ import tolerant.spark
 JARS = Path(tolerant.spark.__file__).parent / "jars"
 
 
-def test_the_jar_was_built_from_its_source() -> None:
-    with zipfile.ZipFile(JARS / "local-files.jar") as jar:
+def test_the_jar_was_built_from_its_sources() -> None:
+    with zipfile.ZipFile(JARS / "tolerant.jar") as jar:
         manifest = jar.read("META-INF/MANIFEST.MF").decode().replace("\r\n ", "")
-        assert {"tolerant/LocalFiles.class", "tolerant/LocalFiles$Raw.class"} <= set(jar.namelist())
-    source = hashlib.sha256((JARS / "LocalFiles.java").read_bytes()).hexdigest()
+        assert {"tolerant/LocalFiles.class", "tolerant/LocalFiles$Raw.class", "tolerant/Running.class"} <= set(
+            jar.namelist()
+        )
+    sources = [(JARS / name).read_bytes() for name in ("LocalFiles.java", "Running.java")]
+    source = hashlib.sha256(b"".join(sources)).hexdigest()
     assert f"Source-SHA-256: {source}" in manifest, "run `make jar`"

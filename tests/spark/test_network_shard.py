@@ -170,6 +170,20 @@ def settled(network=PAIR):
     return desk
 
 
+def test_late_rows_are_counted_by_aggregator():
+    desk = settled()
+    for _ in range(3):
+        desk.say("D1", PRESENCE, kind="heartbeat", at=desk.now - 5)
+    desk.tick()
+    again = NetworkShard(desk.stream, 0, "checkpoint")
+    again.restore(desk.shard.snapshot())
+    desk.shard = again
+    desk.tick(20)
+    summary = json.loads(desk.log.latest("status.prices", "summary/0").body)
+    assert summary["late"] == 3
+    assert summary["late_sources"] == {"D1": [3, 5 * SECOND]}
+
+
 def test_an_answer_is_the_sum_of_its_parts():
     desk = settled()
     answer = desk.answer()

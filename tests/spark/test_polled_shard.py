@@ -1,7 +1,9 @@
 """A polled stream's shard, without Spark: what brute force answers, however the log is cut, after any crash."""
 
+import json
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +23,7 @@ from tolerant.sql.polled_queries import PolledQueries, poller_options
 from tolerant.streams import SECOND
 from tolerant.testing import LocalPipeline
 from tolerant.transport.pulls import Pull, pulls_batch
-from tolerant.transport.rows import STATEMENTS, unpack
+from tolerant.transport.rows import STATEMENTS, unpack, updates_batch
 
 QUOTES_TEXT = (
     "CREATE STREAM quotes (symbol STRING, price DOUBLE) KEY (symbol) FROM 'http://host/{symbol}'"
@@ -214,6 +216,47 @@ def test_a_late_pull_counts_at_once():
     pipeline.tick()
     assert pipeline.answer("total").value == 5.0
     assert pipeline.shard._counters["late"] == 1
+    pipeline.take_snapshot()
+    pipeline.restart()
+    for _ in range(12):
+        pipeline.tick()
+    summary = json.loads(pipeline.log.latest("status.quotes", "summary/0").body)
+    assert summary["late_sources"] == {"poller": [1, int(0.9 * SECOND)]}
+
+
+def test_pollers_beyond_the_limit_are_refused_with_their_pulls_and_rows():
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
+    pipeline.shard = PolledShard(parse(f"{QUOTES_TEXT[:-1]}, max_sources = 1)").stream)
+    for item in "ABC":
+        pipeline.pull(item, 1.0)
+    pipeline.tick()
+    other = replace(pipeline.pulls[-1], source="other", value=500.0)
+    pipeline.log.append("pulls.quotes", pulls_batch([other]))
+    before = pipeline.shard.watermark
+    heartbeat = updates_batch(
+        kind="heartbeat", keys=[""], at=[other.at], source="third", sequence=[1], through=other.at, value=[0.0]
+    )
+    pipeline.log.append("updates.quotes", heartbeat)
+    pipeline.pull("C", 2.0)
+    pipeline.tick()
+    assert [(row["source"], row["reason"]) for row in pipeline.rows("dead_letters.quotes")] == [
+        ("other", "the stream has 1 sources, the most it may have"),
+        ("third", "the stream has 1 sources, the most it may have"),
+    ]
+    assert pipeline.answer("total").value == 4.0
+    assert pipeline.shard._heard.keys() == {"poller"}
+    assert pipeline.shard.watermark == before + SECOND  # the limit is not for clock rows, which name their pipeline
+
+
+def test_the_pollers_of_one_entry_are_limited_too():
+    pipeline = PolledPipeline(QUOTES_TEXT, TOTAL)
+    pipeline.shard = PolledShard(parse(f"{QUOTES_TEXT[:-1]}, max_sources = 2)").stream)
+    pipeline.pull("A", 1.0)
+    many = [replace(pipeline.pulls[0], source=f"p{number}") for number in range(5)]
+    pipeline.log.append("pulls.quotes", pulls_batch(many))
+    pipeline.tick()
+    assert pipeline.shard._heard.keys() == {"poller", "p0"}
+    assert len(pipeline.rows("dead_letters.quotes")) == 4
 
 
 def test_the_fidelity_delivered_so_far_is_told():

@@ -32,6 +32,11 @@ def test_the_address_that_is_given_is_bound(monkeypatch: pytest.MonkeyPatch) -> 
     assert settings("local[2]")["spark.driver.bindAddress"] == "127.0.0.1"
 
 
+def test_java_has_room_for_what_it_compiles() -> None:
+    """With its quick compiler alone there are 48 MB, which views fill; then Java stops compiling."""
+    assert "-XX:ReservedCodeCacheSize=240m" in settings("local[2]")["spark.driver.extraJavaOptions"].split()
+
+
 @pytest.mark.spark
 def test_a_session_listens_to_itself_alone(tmp_path: Path) -> None:
     spark = session(worker_log=tmp_path / "workers.log")

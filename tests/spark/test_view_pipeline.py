@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,8 @@ HOME = Views(TABLES)
 START = 1_000_000 * SECOND
 
 
-class Broken(Exception):
-    """Made by the test."""
+class Broken(OSError):
+    """Made by the test: what no view can be blamed for."""
 
 
 class Engine(TimedEngine):
@@ -43,12 +44,12 @@ class Engine(TimedEngine):
 
     crash_in = None
 
-    def run(self, sql, sources):
+    def run(self, sql, sources, limit=math.inf):
         if self.crash_in is not None:
             self.crash_in -= 1
             if self.crash_in < 0:
                 raise Broken
-        return super().run(sql, sources)
+        return super().run(sql, sources, limit)
 
 
 class LocalViews(LocalPipeline):
@@ -56,18 +57,27 @@ class LocalViews(LocalPipeline):
 
     shard: Any
 
-    def __init__(self, folder, *queries, **costs):
-        self.folder, self.runs, self.costs, self.time = folder, 0, costs, SimulatedTime(START)
+    def __init__(self, folder, *queries, engine=Engine, **costs):
+        self.folder, self.runs, self.make_engine, self.costs = folder, 0, engine, costs
+        self.time, self.told = SimulatedTime(START), []
         self.current = {table.name: {} for table in TABLES}
         super().__init__([*TABLES, *queries], pipeline=HOME.name, now=START)
 
     def new_shard(self, careful=None):
         self.runs += 1
         self.log.next_epoch("pipeline/views", "x")
-        self.engine = Engine(self.time, **self.costs)
+        self.engine = self.make_engine(self.time, **self.costs)
         fence = Fence("pipeline/views", self.runs)
         views = ViewPipeline(
-            lambda: self.engine, self.log, HOME, self.folder, "checkpoint", fence, careful, clock=self.time
+            lambda: self.engine,
+            self.log,
+            HOME,
+            self.folder,
+            "checkpoint",
+            fence,
+            careful,
+            clock=self.time,
+            tell=self.told.append,
         )
         views.begin()
         return views

@@ -1,10 +1,15 @@
 """DuckDB as the engine of views: the same SQL, without Spark; and as what works a view out anew."""
 
+import contextlib
+import math
+import threading
+
 import duckdb
 import pyarrow as pa
 
 from tolerant.spark.views.deltas import VERSION, Slice, signed_schema
-from tolerant.sql.view_select import WEIGHT
+from tolerant.spark.views.time_limits import TookTooLong
+from tolerant.sql.view_select import RUNNING, WEIGHT
 from tolerant.transport.changes import ARROW
 
 
@@ -13,12 +18,16 @@ class DuckEngine:
 
     def __init__(self):
         self.connection = duckdb.connect(config={"threads": 1})
+        self.connection.execute(f"CREATE MACRO {RUNNING}(one, other) AS TRUE")
         self.runs = []
 
     def rest(self):
         pass
 
-    def run(self, sql, sources):
+    def check(self):
+        pass
+
+    def run(self, sql, sources, limit=math.inf):
         self.runs.append(sql)
         for name, source in sources.items():
             if not isinstance(source, Slice):
@@ -32,13 +41,32 @@ class DuckEngine:
                     f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {WEIGHT}{own} FROM read_parquet([{files}])"
                     f" WHERE {VERSION} > {source.low} AND {VERSION} <= {source.high}"
                 )
-        found = self.connection.sql(sql).to_arrow_table()
-        for name in sources:
-            self.connection.execute(f"DROP VIEW IF EXISTS {name}")
-        whole = [
-            pa.field(field.name, pa.int64()) if pa.types.is_decimal(field.type) else field for field in found.schema
-        ]
+        try:
+            with self.limited(limit):
+                found = self.connection.sql(sql).to_arrow_table()
+        finally:
+            for name in sources:
+                self.connection.execute(f"DROP VIEW IF EXISTS {name}")
+        whole = [pa.field(field.name, pa.int64()) if self.is_wide(field) else field for field in found.schema]
         return found.cast(pa.schema(whole))  # sums of integers are wider than 64 bits in DuckDB
+
+    def is_wide(self, field):
+        return pa.types.is_decimal(field.type)
+
+    @contextlib.contextmanager
+    def limited(self, limit):
+        if math.isinf(limit):
+            yield
+            return
+        watchdog = threading.Timer(limit, self.connection.interrupt)
+        watchdog.start()
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise TookTooLong from None
+        finally:
+            watchdog.cancel()
+            watchdog.join()
 
 
 def recomputed(sql, tables, rows):

@@ -199,6 +199,23 @@ def test_logs_have_so_many_queries_and_relations(monkeypatch, catalogue):
     assert [outcome.accepted for outcome in tables] == [True, False]
 
 
+def test_streams_have_so_many_queries(catalogue):
+    catalogue.apply(parse("CREATE STREAM few (host STRING, rate DOUBLE) KEY (host) WITH (max_queries = 2)"))
+    texts = [f"CREATE QUERY q{i} AS SELECT SUM(rate) FROM few WITHIN 5" for i in range(3)]
+    made = [catalogue.apply(parse(text)) for text in texts]
+    assert [outcome.accepted for outcome in made] == [True, True, False]
+    assert "few has 2 queries, the most it may have" in made[2].message
+    assert catalogue.apply(parse("CREATE QUERY other AS SELECT SUM(rate) FROM traffic WITHIN 5")).accepted
+    assert catalogue.apply(parse("DROP QUERY q0")).accepted
+    assert catalogue.apply(parse(texts[2])).accepted
+
+
+def test_a_stream_has_as_many_queries_as_a_log_unless_it_says_fewer():
+    text = "CREATE STREAM s (host STRING, rate DOUBLE) KEY (host)"
+    assert parse(text).stream.options.max_queries == limits.MOST_QUERIES
+    assert parse(f"{text} WITH (max_queries = 100000)") == parse(text)  # as 0.1.0 wrote it
+
+
 def test_relations_have_so_many_columns():
     columns = tuple(Column(f"c{i}", "INT") for i in range(limits.MOST_COLUMNS + 1))
     assert "at most 1,000 columns" in Catalogue().apply(CreateTable("t", columns, ("c0",))).message

@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("reuses the index of an item at once", item_registry, "_MEMORY", lambda original: 0, (6, 8)),
     Mutant("adds removed items again", ItemLifecycle, "without_removed", remembers_no_departure, (8,)),
     Mutant("snapshots no rows that wait", EventTimeBuffer, "load", loses_rows_that_wait, (0, 3)),
-    Mutant("snapshots no rows of this tick", EventTimeBuffer, "load", loses_rows_that_no_clock_passed, (3,)),
+    Mutant("snapshots no rows of this tick", EventTimeBuffer, "load", loses_rows_that_no_clock_passed, (2, 9)),
     Mutant("ends no lease", Sources, "next_silence", nothing, (2,)),
     Mutant("does not wait for the latency", EventTime, "latency", lambda original: property(lambda self: 0), (1,)),
     Mutant("proves with a heartbeat what is to come", Outbox, "drain", proves_a_period_more, (17,)),

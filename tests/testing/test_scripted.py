@@ -30,12 +30,12 @@ def test_it_plays_its_steps_and_lets_the_clock_pass_behind_them(log):
     ScriptedSource("load", log, [Set(SECOND, "a", 5.0), Set(2 * SECOND, "a", 6.0), Set(2 * SECOND, "a", None)]).play()
     assert rows(log) == [
         ("hello", 1.0, 5.0, 1),
-        ("clock", 1.0, 0.0, 0),
+        *2 * [("clock", 1.0, 0.0, 0)],
         ("heartbeat", 2.0, 0.0, 1),
         ("update", 2.000001, 6.0, 1),
-        ("clock", 2.0, 0.0, 0),
+        *2 * [("clock", 2.0, 0.0, 0)],
         ("gone", 2.000002, 6.0, 1),
-        ("clock", 2.0, 0.0, 0),
+        *2 * [("clock", 2.0, 0.0, 0)],
     ]
 
 

@@ -22,7 +22,7 @@ from tolerant.kinds.ranges.listener import table_rows
 from tolerant.queries import Answer
 from tolerant.spark.occupancy import live_owner
 from tolerant.sql import parse
-from tolerant.streams import SECOND
+from tolerant.streams import SECOND, Limits
 from tolerant.transport.common import abandoned, passed_by_all, registration, wall_clock
 from tolerant.transport.conflicts import Conflict, conflict_body, open_conflicts, read_conflicts
 from tolerant.transport.heartbeats import Heartbeat, heartbeat_batch
@@ -108,10 +108,10 @@ def test_plans_that_cannot_be_read_do_not_end_an_aggregator():
     with pytest.warns(BadRecord):
         found = read_announcements(pack(junk(good, *bad)))
     assert [one.query for one in found if one.wanted] == ["q"]
-    assert read_received_rows(b"nothing", "") == []
+    assert read_received_rows(b"nothing", "", Limits()) == []
     rows = updates_batch(kind="update", keys=["a"] * 3, at=[1, 2**63 - 1, 2], source="s", sequence=[1, 1, -5],
                          through=1, value=[1.0, 1.0, np.nan])  # fmt: skip
-    assert [row.at for row in read_received_rows(pack(rows), "")] == [1]
+    assert [row.at for row in read_received_rows(pack(rows), "", Limits())] == [1]
 
 
 @pytest.mark.parametrize("shrink", [5e-324, 1e-20, 1e-9])

@@ -40,6 +40,9 @@ COMMANDS = {
 function `verify` of the module `tolerant.cli.log`, a command of one word the function and the module of that name.
 """
 
+_FEEDING = ("agent", "aggregate", "poll", "replay")
+"""The commands that run beside the data."""
+
 
 class LazyGroup(TyperGroup):
     """Commands that are listed from `COMMANDS` and imported when they are resolved."""
@@ -59,9 +62,11 @@ log_app = typer.Typer(name="log", cls=LazyGroup, help="Back up the log, or check
 
 def load(path: str) -> Any:
     """Return a command of `COMMANDS`, with its module imported."""
+    module, function = path.split()[0], path.split()[-1]
+    if module in _FEEDING:
+        import_module("tolerant.edge.arrow_memory")
     from tolerant.cli.reporting import reported
 
-    module, function = path.split()[0], path.split()[-1]
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     single.command(function)(reported(getattr(import_module(f"tolerant.cli.{module}"), function)))
     return get_command(single)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -23,12 +23,15 @@ from tolerant.transport.records import skipping
 from tolerant.transport.topics import dead_letters_topic
 
 COLUMNS = ("at", "source", "kind", "key", "value", "reason")
+_MORE = re.compile(r"^and [\d,]+ more: ")
 _VALUES = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\d.,e+-]*""")
 
 
 @dataclass(frozen=True)
 class DeadGroup:
-    """Dead letters with the same reason but for names and numbers in it: how many, and the newest as an example."""
+    """Rows that could not be used for the same reason, but for names and numbers in it: how many, and the newest dead
+    letter as an example.
+    """
 
     reason: str
     count: int
@@ -55,6 +58,7 @@ def dead(
     if stream not in relations and dead_letters_topic(stream) not in with_log.topics():
         raise CommandError(no_such("stream or table", stream, relations))
     letters = dead_letters(with_log, stream)
+    number = sum(map(row_count, letters))
     if as_json:
         for row in letters:
             typer.echo(json.dumps({**row, "payload": row["payload"].hex() if row["payload"] is not None else None}))
@@ -62,7 +66,7 @@ def dead(
     if not letters:
         typer.echo(visible(f"No row of {stream} was ever refused."))
         return
-    title = f"{len(letters)} rows of {shown(stream)} could not be used"
+    title = f"{number:,} rows of {shown(stream)} could not be used"
     Screen().print(_all_rows(letters, title) if every else _grouped_rows(letters, title))
 
 
@@ -75,8 +79,14 @@ def dead_letters(log: Log, stream: str) -> list[dict[str, Any]]:
     return letters
 
 
+def row_count(letter: Mapping[str, Any]) -> int:
+    """Of how many rows a dead letter is said."""
+    count = letter.get("count")
+    return count if isinstance(count, int) and count > 0 else 1
+
+
 def dead_groups(letters: Iterable[dict[str, Any]]) -> list[DeadGroup]:
-    """Dead letters by reason, the most frequent first.
+    """Dead letters by reason, the most frequent first; one that sums up others counts for all of them.
 
     >>> letter = {"source": "s", "key": "k", "at": 1}
     >>> reasons = ["at is 7 µs ahead", "at is 9 µs ahead", "kind must be update, got 'x'"]
@@ -85,9 +95,10 @@ def dead_groups(letters: Iterable[dict[str, Any]]) -> list[DeadGroup]:
     """
     groups: dict[str, DeadGroup] = {}
     for letter in letters:
-        text = letter["reason"] or "no reason given"
+        text, number = letter["reason"] or "no reason given", row_count(letter)
+        text = _MORE.sub("", text) if number > 1 else text
         reason = _VALUES.sub("…", text)
-        count = groups[reason].count + 1 if reason in groups else 1
+        count = number + (groups[reason].count if reason in groups else 0)
         source, key = letter["source"] or "", letter["key"] or ""
         groups[reason] = DeadGroup(reason, count, text, source, key, letter["at"])
     return sorted(groups.values(), key=lambda group: -group.count)

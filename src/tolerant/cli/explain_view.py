@@ -11,11 +11,14 @@ from tolerant.cli.reporting import CommandError
 from tolerant.cli.text import Screen, shown
 from tolerant.sql import Catalogue, CreateQuery
 from tolerant.transport import Log
-from tolerant.transport.records import read_json
+from tolerant.transport.records import read_json, records_of
 from tolerant.transport.topics import status_topic
 
 Figures = dict[str, Any]
 """What the pipeline said of a view; see `spark.views.pipeline`."""
+
+_VIEW = "view/"
+_MOST_REFUSED = 10
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,24 @@ def explained(log: Log, query: CreateQuery, catalogue: Catalogue) -> ViewExplana
 
 def view_figures(log: Log, home: str, name: str) -> Figures | None:
     """What the pipeline `home` last said of a view."""
-    record = log.latest(status_topic(home), f"view/{name}")
+    record = log.latest(status_topic(home), f"{_VIEW}{name}")
     if record is None:
         return None
-    figures: Figures | None = read_json(record.body, f"what is known of the view {name}")
-    return figures
+    figures = read_json(record.body, f"what is known of the view {name}")
+    return figures if isinstance(figures, dict) and "refused" not in figures else None
+
+
+def refused_views(log: Log, home: str, catalogue: Catalogue) -> dict[str, str]:
+    """The views that the pipeline `home` has refused last and that nobody has created again, each with the reason."""
+    refused: dict[str, str] = {}
+    for key, _, body in records_of(log, status_topic(home)):
+        if key.startswith(_VIEW):
+            name = key.removeprefix(_VIEW)
+            refused.pop(name, None)
+            figures = read_json(body, f"what is known of the view {name}")
+            if isinstance(figures, dict) and isinstance(figures.get("refused"), str) and name not in catalogue.queries:
+                refused[name] = figures["refused"]
+    return dict(list(refused.items())[-_MOST_REFUSED:])
 
 
 def views_of(catalogue: Catalogue, home: str) -> list[str]:

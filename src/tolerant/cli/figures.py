@@ -66,6 +66,16 @@ class SumFigures:
     elsewhere: tuple[float, ...]
 
 
+def late_sources(summaries: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """By source: late rows so far, and the longest delay of one in microseconds; most rows first."""
+    sources: dict[str, tuple[int, int]] = {}
+    for summary in summaries:
+        for name, (count, longest) in summary.get("late_sources", {}).items():
+            before = sources.get(name, (0, 0))
+            sources[name] = (before[0] + count, max(before[1], longest))
+    return dict(sorted(sources.items(), key=lambda source: -source[1][0]))
+
+
 @dataclass(frozen=True)
 class StreamFigures:
     """A stream's summaries, one a shard, and its items."""
@@ -97,12 +107,7 @@ class StreamFigures:
     @property
     def late_sources(self) -> dict[str, tuple[int, int]]:
         """By source: late rows so far, and the longest delay of one in microseconds; most rows first."""
-        sources: dict[str, tuple[int, int]] = {}
-        for summary in self.summaries:
-            for name, (count, longest) in summary.get("late_sources", {}).items():
-                before = sources.get(name, (0, 0))
-                sources[name] = (before[0] + count, max(before[1], longest))
-        return dict(sorted(sources.items(), key=lambda source: -source[1][0]))
+        return late_sources(self.summaries)
 
     @property
     def watermark(self) -> int | None:

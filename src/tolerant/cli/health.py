@@ -21,6 +21,7 @@ from tolerant.cli.figures import stream_figures, streams_with_figures
 from tolerant.cli.reporting import CommandError
 from tolerant.client import load_catalogue
 from tolerant.client.liveness import outage_text, pipeline_outage
+from tolerant.spark.class_archive import archive
 from tolerant.spark.java import JavaNotFound, java_home, java_version
 from tolerant.streams import SECOND
 from tolerant.transport import Log, LogError, SqliteLog, open_log
@@ -115,6 +116,9 @@ def _java() -> Iterator[Finding]:
         yield Finding("java", Health.WRONG, what, to_do)
     else:
         yield Finding("java", Health.OK, f"Java {java_version(home / 'bin' / 'java')} in {home}")
+        if not archive(home).exists():
+            without = "no class archive: pipelines start slower"
+            yield Finding("java", Health.NOTE, without, "run `python -m tolerant.demo.prepare`")
 
 
 def _log(uri: str, named: bool, checkpoint: Path) -> Iterator[Finding]:

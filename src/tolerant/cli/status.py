@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,10 +12,11 @@ import typer
 from rich.table import Table
 
 from tolerant.cli.dead import DeadGroup, dead_groups, dead_letters
-from tolerant.cli.explain_view import view_figures, view_line, views_of
+from tolerant.cli.explain_view import refused_views, view_figures, view_line, views_of
 from tolerant.cli.figures import (
     MessageRates,
     StreamFigures,
+    late_sources,
     messages_of,
     query_messages,
     stream_figures,
@@ -92,6 +95,7 @@ def status(log: LogUri = DEFAULT_LOG, as_json: Json = False) -> None:
         streams = catalogue.streams
         tables = {str(PipelineId.of(query.select)) for query in catalogue.queries.values()} - set(streams)
         reporting = {name for name in streams_with_figures(with_log) if is_relation_name(name)} - set(catalogue.tables)
+        tables |= {name for name in streams_with_figures(with_log) if _has_refused_views(with_log, catalogue, name)}
         reports = [stream_report(with_log, catalogue, name) for name in sorted({*streams, *reporting})]
         table_reports = {name: _table_report(with_log, catalogue, name) for name in sorted(tables)}
         skipped = {name: quarantined(with_log, name) for name in (*table_reports, *(report.name for report in reports))}
@@ -168,9 +172,21 @@ def _table_report(log: Log, catalogue: Catalogue, name: str) -> dict[str, Any] |
         return None
     outage = pipeline_outage(log, name)
     figures["outage"] = None if outage is None else asdict(outage)
+    late: dict[str, tuple[int, int]] = {}
+    with skipping(f"the late rows of {name}"):
+        late = late_sources([figures])
+    figures["late_sources"] = _late_record(late)
+    figures["dead_reasons"] = [asdict(group) for group in dead_groups(dead_letters(log, name))]
     if PipelineId.parse(name).views:
         figures["views"] = {view: view_figures(log, name, view) for view in views_of(catalogue, name)}
+        figures["refused_views"] = refused_views(log, name, catalogue)
     return figures
+
+
+def _has_refused_views(log: Log, catalogue: Catalogue, name: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return PipelineId.parse(name).views and bool(refused_views(log, name, catalogue))
+    return False
 
 
 def _show_table(console: Screen, name: str, figures: dict[str, Any] | None) -> None:
@@ -185,8 +201,15 @@ def _show_table(console: Screen, name: str, figures: dict[str, Any] | None) -> N
     outage = figures.get("outage")
     state = f"[red]{outage_text(Outage(**outage))}[/red]" if outage else f"up to {moment(figures['watermark'])}"
     console.print(f"[bold]{shown(name)}[/bold] (table): {state}, {', '.join(counts)}")
+    _list_late(
+        console,
+        [(source, own["rows"], own["longest_delay"]) for source, own in figures.get("late_sources", {}).items()],
+    )
+    _list_dead(console, [(group["count"], group["example"]) for group in figures.get("dead_reasons", ())])
     for view, refreshes in figures.get("views", {}).items():
         console.print(f"  {shown(view)}: {view_line(refreshes) if refreshes else 'being worked out'}")
+    for view, reason in figures.get("refused_views", {}).items():
+        console.print(f"  {shown(view)}: [red]REFUSED and dropped: {shown(reason)}[/red]")
     for query, count in figures["subscriptions"].items() if "views" not in figures else ():
         own = figures.get("figures", {}).get(query, {})
         more = "".join(f", {_figure(value)} {shown(WORDS.get(what, what))}" for what, value in own.items() if value)
@@ -211,9 +234,7 @@ def _record(report: StreamReport) -> dict[str, Any]:
         "messages": {"total": sum(figures.messages.values()), **figures.messages},
         "bytes": figures.total("bytes"),
         "late": figures.total("late"),
-        "late_sources": {
-            name: {"rows": count, "longest_delay": delay} for name, (count, delay) in figures.late_sources.items()
-        },
+        "late_sources": _late_record(figures.late_sources),
         "dead": figures.total("dead"),
         "dead_reasons": [asdict(group) for group in report.dead],
         "conflicts": [conflict._asdict() for conflict in report.conflicts],
@@ -224,6 +245,10 @@ def _record(report: StreamReport) -> dict[str, Any]:
         "queries": {name: {"saved": spent.saved} for name, spent in report.queries.items()},
         "shards": list(figures.summaries),
     }
+
+
+def _late_record(sources: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
+    return {name: {"rows": count, "longest_delay": delay} for name, (count, delay) in sources.items()}
 
 
 def _rates(figures: StreamFigures, catalogue: Catalogue, name: str) -> MessageRates:
@@ -293,9 +318,13 @@ def _show_late(console: Screen, report: StreamReport) -> None:
         f"  {late:,} late rows, which came more than {allowed:g} s (`latency`) after their event time. Check the clock"
         " and the network of their source, or allow more in WITH (latency = …):"
     )
-    sources = list(report.figures.late_sources.items())
-    for name, (count, delay) in sources[:SHOWN]:
-        console.print(f"    {shown(name)}: {count:,}, up to {delay / SECOND:.1f} s late")
+    _list_late(console, [(name, *own) for name, own in report.figures.late_sources.items()])
+
+
+def _list_late(console: Screen, sources: Sequence[tuple[str, int, int]]) -> None:
+    """The late rows of each source, and the longest delay."""
+    for name, count, delay in sources[:SHOWN]:
+        console.print(f"    {shown(name) or 'other sources'}: {count:,}, up to {delay / SECOND:.1f} s late")
     if len(sources) > SHOWN:
         console.print(f"    and {len(sources) - SHOWN:,} more sources")
 
@@ -307,10 +336,15 @@ def _show_dead(console: Screen, report: StreamReport) -> None:
         console.print("  no dead letters")
         return
     console.print(f"  {count:,} dead letters: rows that could not be used (`tolerant dead {shown(report.name)}`)")
-    for group in report.dead[:SHOWN]:
-        console.print(f"    {group.count:,} × {shown(group.example)}")
-    if len(report.dead) > SHOWN:
-        console.print(f"    and {len(report.dead) - SHOWN:,} more reasons")
+    _list_dead(console, [(group.count, group.example) for group in report.dead])
+
+
+def _list_dead(console: Screen, groups: Sequence[tuple[int, str]]) -> None:
+    """How many rows could not be used for each reason."""
+    for count, example in groups[:SHOWN]:
+        console.print(f"    {count:,} × {shown(example)}")
+    if len(groups) > SHOWN:
+        console.print(f"    and {len(groups) - SHOWN:,} more reasons")
 
 
 def _show_conflicts(console: Screen, report: StreamReport) -> None:

@@ -62,11 +62,12 @@ def record_classes() -> Path | None:
         PipelineFailed: Spark does not run.
         OSError, SubprocessError: this Java keeps no such archive, or there is no place for it.
     """
-    from tolerant.spark.class_archive import archive
+    from tolerant.spark.class_archive import archive, remove_outdated
     from tolerant.spark.java import java_home
     from tolerant.spark.session import end_java, session
 
-    file = archive(java_home())
+    home = java_home()
+    file = archive(home)
     if file.exists():
         return None
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -79,6 +80,7 @@ def record_classes() -> Path | None:
             finally:
                 end_java()
             os.replace(recorded, file)
+            remove_outdated(home)
         finally:
             recorded.unlink(missing_ok=True)
     return file
@@ -98,7 +100,8 @@ def ready_log(folder: Path) -> PipelineLog:
             source.set_many(handles, trace.values[tick])
             if tick == 1:
                 _say(log, queries)
-    log.append(updates_topic(STREAM), clock_batch(now))
+    for _ in range(2):  # the first clock row of anybody waits for one that bears it out
+        log.append(updates_topic(STREAM), clock_batch(now))
     return log
 
 

@@ -11,6 +11,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
+import tolerant.edge.arrow_memory  # noqa: F401  # first, before Arrow
 from tolerant.edge.background_sender import BackgroundSender, ConflictWarning, SourceConflict
 from tolerant.edge.definition import default_name, find_stream
 from tolerant.edge.initial_filters import check_served, core_of

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tolerant.filters.form_choice import EVERY
 from tolerant.filters.form_costs import ITEMS, QUERIES, ChangeRates, SumShape, better_form
 from tolerant.filters.state import Flags, Floats, Integers
-from tolerant.kernels.compiled import compiled
+from tolerant.kernels.compiled import as_python
 from tolerant.transport import sums
 
 _NO_HANDLES = np.zeros(0, np.int64)
@@ -91,7 +91,8 @@ class SourceSumGroup:
         shape = SumShape(self._start, self._places, self._weights, np.array(offer.shares), alone)
         moves = [_moves(totals, ticks, drifts_count) for totals in (self._items, self._sums)]
         self._restart_measurement()
-        return better_form(form, shape, moves[0], moves[1], EVERY * period)
+        with as_python():  # some milliseconds, once in 50 periods
+            return better_form(form, shape, moves[0], moves[1], EVERY * period)
 
 
 class SumGroupChanges(NamedTuple):
@@ -236,34 +237,36 @@ def _matrix(groups: Sequence[SourceSumGroup], size: int) -> _Matrix:
     return _Matrix(sums, np.concatenate([[0], np.cumsum(sizes)]), items, weights, item_start, owner[order], place)
 
 
-@compiled
 def _affected(handles: Integers, item_start: Integers, item_sums: Integers, count: int) -> Integers:
     flags = np.zeros(count, np.bool_)
-    for handle in handles:
-        for position in range(item_start[handle], item_start[handle + 1]):
-            flags[item_sums[position]] = True
+    flags[item_sums[_entries(handles, item_start).positions]] = True
     return np.flatnonzero(flags)
 
 
-@compiled
 def _complete(which: Integers, start: Integers, items: Integers, known: Flags) -> Flags:
-    complete = np.ones(which.size, np.bool_)
-    for k in range(which.size):
-        for position in range(start[which[k]], start[which[k] + 1]):
-            if not known[items[position]]:
-                complete[k] = False
-    return complete
+    positions, owner = _entries(which, start)
+    return np.bincount(owner[~known[items[positions]]], minlength=len(which)) == 0
 
 
-@compiled
 def _dot_some(which: Integers, start: Integers, items: Integers, weights: Floats, values: Floats) -> Floats:
-    totals = np.empty(which.size)
-    for k in range(which.size):
-        total = 0.0
-        for position in range(start[which[k]], start[which[k] + 1]):
-            total += weights[position] * values[items[position]]
-        totals[k] = total
+    positions, owner = _entries(which, start)
+    with np.errstate(over="ignore", invalid="ignore"):
+        terms = weights[positions] * values[items[positions]]
+        totals: Floats = np.bincount(owner, terms, len(which)).astype(np.float64, copy=False)
     return totals
+
+
+class _Entries(NamedTuple):
+    """Entries of some rows of a compressed matrix, row by row, and to which of the rows each belongs."""
+
+    positions: Integers
+    owner: Integers
+
+
+def _entries(rows: Integers, start: Integers) -> _Entries:
+    sizes = start[rows + 1] - start[rows]
+    owner = np.repeat(np.arange(len(rows)), sizes)
+    return _Entries(np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes - start[rows], sizes), owner)
 
 
 def _dot(start: Integers, items: Integers, weights: Floats, values: Floats) -> Floats:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
+import tolerant.edge.arrow_memory  # noqa: F401  # first, before Arrow
 from tolerant.edge.background_sender import BackgroundSender, SourceError
 from tolerant.edge.change_buffer import ChangeBuffer
 from tolerant.edge.definition import default_name, find_table

@@ -106,6 +106,11 @@ class _Job:
         self.values += int(present.sum())
         self.each(tick + 1, self.trace.ticks)
 
+    def tell_time(self, now: int, *, surely: bool) -> None:
+        """Append a clock row. `surely`: and another one that bears it out, as it may be far ahead of the one before."""
+        for _ in range(1 + surely):
+            self.log.append(updates_topic(self.stream), clock_batch(now))
+
     def handles(self, source: Source) -> np.ndarray:
         texts = [item_of_name(name, source.stream) for name in self.trace.items]
         if len(set(texts)) < len(texts):
@@ -146,14 +151,14 @@ def _in_trace_time(job: _Job) -> ReplaySummary:
             # Rows due before the next tick are appended before the clock passes it.
             source.advance(now[0])
             _pass(job, source, now, now[0] + options.tick - 1)
-            job.log.append(updates_topic(job.stream), clock_batch(now[0]))
+            job.tell_time(now[0], surely=tick == 0)
             if tick % options.period == 0:
                 pace.wait(now[0] - AHEAD * options.boundary - options.latency)
             tick += 1
         end = now[0]
         # The pipeline answers up to the last tick once the clock has passed it by the latency.
         _pass(job, source, now, end + options.latency + options.boundary)
-        job.log.append(updates_topic(job.stream), clock_batch(now[0]))
+        job.tell_time(now[0], surely=True)
         pace.wait(end - options.boundary)
     return ReplaySummary(tick, job.values, start, end, pace.reached)
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.filters import ladder_arrays
 from tolerant.filters.ladder import ROOMS, Ladder, begin, ladder, observe, propose
 from tolerant.filters.rate_curves import is_news, write_report
 from tolerant.filters.reports import REPORT
 from tolerant.filters.state import CURVES, Bytes, Flags, Floats, Integers
-from tolerant.kernels.compiled import compiled_no_refcount
+from tolerant.kernels.compiled import compiled_no_refcount, has_numba, numba_is_loaded
+
+COMPILED_FROM = 2_000
+"""Items from which on a source's ladders are compiled, where Numba is installed. In NumPy as many take 6 ms per tick;
+importing Numba and loading the code takes half a second of processor time and 170 MB, 50 MB of them the process's own.
+"""
 
 _AGAIN = 2.0
 """A ladder starts again when its item's uniform width has changed by more than this factor."""
@@ -38,11 +47,13 @@ class Forecasts:
             room = len(fresh.unit) - have
             self._last = np.concatenate([self._last, np.zeros((room, CURVES), np.uint8)])
             self._last_age = np.concatenate([self._last_age, np.full(room, -1)])
+            self._compiled()  # begins to load the code, if it is needed from now on
 
     def begin(self, handles: Integers, units: Floats, values: Floats) -> None:
         """Start the ladders of these items at these values; `units`: their uniform widths (0: not known yet)."""
         self._last_age[handles] = -1
-        _begin_many(self._ladder, handles, units, values)
+        start = _begin_many if self._compiled() else ladder_arrays.begin_many
+        start(self._ladder, handles, units, values)
 
     def retune(self, handles: Integers, units: Floats, values: Floats) -> None:
         """Set these items' uniform widths to `units`; restarts ladders that have become useless by it."""
@@ -52,12 +63,14 @@ class Forecasts:
 
     def observe(self, handles: Integers, values: Floats) -> None:
         """Count one tick with these items at these values."""
-        _observe_many(self._ladder, handles, values)
+        watch = _observe_many if self._compiled() else ladder_arrays.observe_many
+        watch(self._ladder, handles, values)
 
     def propose(self, handles: Integers, values: Floats, widths: Floats, offs: Floats) -> tuple[Floats, Floats]:
         """Level and slope per tick to send for filters of these widths, which the values left by `offs`."""
         levels, slopes = np.empty(len(handles)), np.empty(len(handles))
-        _propose_many(self._ladder, handles, values, widths, offs, levels, slopes)
+        forecast = _propose_many if self._compiled() else ladder_arrays.propose_many
+        forecast(self._ladder, handles, values, widths, offs, levels, slopes)
         return levels, slopes
 
     def reports(self, handles: Integers, widths: Floats, *, whole: bool = False) -> NDArray[np.void]:
@@ -66,7 +79,8 @@ class Forecasts:
         """
         reports = np.zeros(len(handles), REPORT)
         curves, worth_sending = np.zeros((len(handles), CURVES), np.uint8), np.ones(len(handles), np.bool_)
-        _report_many(self._ladder, handles, widths, self._last, curves, worth_sending)
+        report = _report_many if self._compiled() else ladder_arrays.report_many
+        report(self._ladder, handles, widths, self._last, curves, worth_sending)
         age, last_age = self._ladder.age[handles], self._last_age[handles]
         sent = np.flatnonzero(worth_sending | (last_age < 0) | (age - last_age >= _AT_LEAST) | whole)
         senders = handles[sent]
@@ -74,6 +88,29 @@ class Forecasts:
         for name, column in (("unit", self._ladder.unit[senders]), ("age", age[sent]), ("curves", curves[sent])):
             reports[name][sent] = column
         return reports
+
+    def _compiled(self) -> bool:
+        """Return whether to run compiled code: both ways give the same bits, so it may change at any call."""
+        if has_numba() and len(self._ladder.unit) >= COMPILED_FROM:
+            return not _loading().is_alive()
+        return numba_is_loaded()
+
+
+@cache
+def _loading() -> threading.Thread:
+    """The thread that loads the compiled code: a source that grows does not wait for it, and no row is late."""
+    thread = threading.Thread(target=_load, name="tolerant-load", daemon=True)
+    thread.start()
+    return thread
+
+
+def _load() -> None:
+    shadows, handles, ones = ladder(1), np.zeros(1, np.int64), np.ones(1)
+    _begin_many(shadows, handles, ones, ones)
+    _observe_many(shadows, handles, ones)
+    _propose_many(shadows, handles, ones, ones, ones, np.empty(1), np.empty(1))
+    curves = np.zeros((1, CURVES), np.uint8)
+    _report_many(shadows, handles, ones, curves.copy(), curves, np.ones(1, np.bool_))
 
 
 @compiled_no_refcount

@@ -1,14 +1,15 @@
 """Decorators that compile hot loops with Numba and cache the machine code on disk.
 
 Numba is imported at the first call of any such function, not with the modules that define them. Where it is not
-installed, the functions run as the Python that they are: the same bits, only slower.
+installed, and within `as_python`, the functions run as the Python that they are: the same bits, only slower.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, cached_property, update_wrapper
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _SHELL = ("edge", "kinds", "pipeline", "spark", "client", "testing", "experiments")
 """The packages whose compiled functions may call those of any core."""
+
+_AS_PYTHON = ContextVar("as_python", default=False)
 
 
 def compiled(function: _Function) -> _Function:
@@ -65,7 +68,7 @@ class LazyFunction:
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Call the function, compiled for arguments of these types."""
-        return self.implementation(*args, **options)
+        return (self.python if _AS_PYTHON.get() else self.implementation)(*args, **options)
 
     def __reduce__(self) -> str:
         return self._function.__qualname__  # pickled by its name, as functions are
@@ -73,10 +76,13 @@ class LazyFunction:
     @cached_property
     def implementation(self) -> Callable[..., Any]:
         """Numba's dispatcher of the function; without Numba the function itself."""
-        if not has_numba():
-            # NumPy's scalars divide by zero and overflow as compiled code does, but warn of it.
-            return np.errstate(all="ignore")(self._function)
-        return self._dispatcher("entries")
+        return self._dispatcher("entries") if has_numba() else self.python
+
+    @cached_property
+    def python(self) -> Callable[..., Any]:
+        """The function itself."""
+        # NumPy's scalars divide by zero and overflow as compiled code does, but warn of it.
+        return np.errstate(all="ignore")(self._function)
 
     @cached_property
     def callee(self) -> Callable[..., Any]:
@@ -105,6 +111,21 @@ def has_numba() -> bool:
     return find_spec("numba") is not None
 
 
+def numba_is_loaded() -> bool:
+    """Return whether a compiled function has been called in this process."""
+    return _numba.cache_info().currsize > 0
+
+
+@contextmanager
+def as_python() -> Iterator[None]:
+    """Run what is called within as Python, unless Numba is loaded: for work too small to import it for."""
+    token = _AS_PYTHON.set(not numba_is_loaded())
+    try:
+        yield
+    finally:
+        _AS_PYTHON.reset(token)
+
+
 @cache
 def _numba() -> tuple[Any, Any]:
     """Import Numba, and let compiled functions call a `LazyFunction` as what it implements."""
@@ -125,6 +146,8 @@ def _folder(package: str) -> str:
     Numba checks only the file of the function itself, and would reuse code into which an older version of a function
     of another file was compiled. A core uses its own files and the kernels; the shell may use every core.
     """
+    import hashlib  # with OpenSSL, which a process without Numba does not need
+
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for source in sorted(root.rglob("*.py")):

@@ -24,18 +24,17 @@ R = TypeVar("R", bound=Sized)
 class EventTime:
     """The clocks of a shard's inputs (partitions of a topic, or tables), and the watermark. Durations in microseconds.
 
-    `latency`: how long rows are waited for. `period`: between two adjustments. `percentile`: wait for so many percent
-    of the rows, by the delays seen, instead of `latency`, but for `longest` at most; 0: do not.
+    `latency`: how long rows are waited for. `jump`: how far a single clock row may move time (see `clocks`).
+    `percentile`: wait for so many percent of the rows, by the delays seen, instead of `latency`, but for `longest` at
+    most; 0: do not.
 
     Attributes:
         watermark: everything up to it has arrived, as far as is promised; None before every input has had a clock row.
             It never goes back.
     """
 
-    def __init__(
-        self, latency: int, period: int, inputs: int = 1, *, percentile: float = 0.0, longest: int = 0
-    ) -> None:
-        self._latency, self._period, self._inputs = latency, period, inputs
+    def __init__(self, latency: int, jump: int, inputs: int = 1, *, percentile: float = 0.0, longest: int = 0) -> None:
+        self._latency, self._jump, self._inputs = latency, jump, inputs
         self._percentile, self._longest = percentile, longest
         self._delays = Delays()
         self._accepted: dict[int, Clock] = {}
@@ -48,14 +47,14 @@ class EventTime:
         seen = self._delays.percentile(self._percentile) if self._percentile else None
         return self._latency if seen is None else min(seen, self._longest)
 
-    def accept(self, at: int, number: int = 0) -> tuple[list[int], list[DeadRow]]:
+    def accept(self, at: int, number: int = 0, *, is_named: bool = True) -> tuple[list[int], list[DeadRow]]:
         """Return the times to `tick` to, in order, after a clock row of an input; and the clock rows that do not count
-        (see `clocks`).
+        (see `clocks`). `is_named`: it names the pipeline that it is from.
         """
-        return self._clock_of(number).take(at)
+        return self._clock_of(number).take(at, is_named=is_named)
 
     def _clock_of(self, number: int) -> Clock:
-        return self._accepted.setdefault(number, Clock(self._period))
+        return self._accepted.setdefault(number, Clock(self._jump))
 
     def tick(self, at: int, number: int = 0) -> None:
         """Advance the clock of an input, and with it the watermark."""

@@ -182,7 +182,7 @@ class Intake:
         self, column: pa.DictionaryArray, keyed: NDArray[np.bool_], words: list[str | None], known: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         indices = _filled(column.indices, 0)[keyed]  # a heartbeat need not have a key
-        new = np.unique(indices[known[indices] < 0])
+        new = _used(indices[known[indices] < 0])
         known[new] = self._admit([str(words[index]) for index in new])
         return known[indices]
 
@@ -190,7 +190,7 @@ class Intake:
         indices = _filled(column.indices, 0)[own]
         words = column.dictionary.to_pylist()
         table = np.zeros(len(words), np.int64)
-        used = np.unique(indices)
+        used = _used(indices)
         table[used] = self._known_sources.enlist([words[index] for index in used])
         return table[indices]
 
@@ -216,9 +216,9 @@ class _Checked:
         self._keyed = (kind >= 0) & ~self._clock & (kind != HEARTBEAT)
         self.known = np.append(find([word or "" for word in self.words[:-1]]), -1)
         self._strange = np.append(sources.find([word or "" for word in names[:-1]]), -1) < 0
-        suspects = np.unique(self._key[self._keyed & (self.known[self._key] < 0)])
+        suspects = _used(self._key[self._keyed & (self.known[self._key] < 0)])
         self._key_reasons = _reasons(self.words, suspects, "key", key_reason)
-        self._source_reasons = _reasons(names, np.unique(self._source), "source", source_reason)
+        self._source_reasons = _reasons(names, _used(self._source), "source", source_reason)
         self.bad = self._unusable(kind)
 
     def leave_out(self, what: str, most: int, room: int) -> None:
@@ -228,7 +228,9 @@ class _Checked:
             if what == "items"
             else (~self._clock, self._source, self._strange, self._source_reasons)
         )
-        used = np.unique(places[concerned & ~self.bad])
+        if not new.any():
+            return
+        used = _used(places[concerned & ~self.bad])
         beyond = used[new[used]][max(room, 0) :]
         if len(beyond):
             reasons.update(dict.fromkeys(beyond.tolist(), f"the stream has {most:,} {what}, the most it may have"))
@@ -313,6 +315,11 @@ def _words(column: pa.DictionaryArray) -> tuple[list[str | None], NDArray[np.int
     """The words of a column, at the end None, and the place of each row's word."""
     words = [*column.dictionary.to_pylist(), None]
     return words, _filled(column.indices, len(words) - 1).astype(np.int64)
+
+
+def _used(places: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """The places that occur, in order: as `np.unique`, in a tenth of its time, as places are small numbers."""
+    return np.flatnonzero(np.bincount(places))
 
 
 def _reasons(

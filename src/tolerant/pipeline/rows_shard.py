@@ -20,9 +20,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tolerant.kernels.snapshots import State
+from tolerant.pipeline.clocks import longest_jump
 from tolerant.pipeline.event_time import EventTime, EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import DeadRow, capped, dead_payload, readable_row
+from tolerant.pipeline.late_sources import LateSources
 from tolerant.pipeline.quarantined_rows import why
 from tolerant.pipeline.row_batches import ChangeBatches
 from tolerant.pipeline.shard import Shard
@@ -108,7 +110,7 @@ class RowsShard(Shard, Generic[Query, S]):
         shard: int = 0,
         counters: Sequence[str] = _COUNTERS,
     ) -> None:
-        event_time = EventTime(_OPTIONS.latency, _OPTIONS.boundary, len(tables))
+        event_time = EventTime(_OPTIONS.latency, longest_jump(_OPTIONS), len(tables))
         super().__init__(home, shard, event_time, _OPTIONS.boundary, counters)
         self._sides = tuple(
             side(table, EventTimeBuffer(ChangeBatches(table.columns), event_time, _OPTIONS.lease)) for table in tables
@@ -117,6 +119,7 @@ class RowsShard(Shard, Generic[Query, S]):
         self._readers |= dict.fromkeys(self._number_of, self._read_changes)
         self._readers[subscriptions_topic(home)] = self._subscribe
         self._queries: dict[str, Query] = {}
+        self._late_sources = LateSources()
         self._steps = 0
         self._outputs: list[Output] = []
         self._changed: list[tuple[S, Changes, Integers]] = []  # since the last outputs
@@ -169,12 +172,15 @@ class RowsShard(Shard, Generic[Query, S]):
         for clock in rows.clocks.tolist():
             self._add(number, rows.changes.take((rows.rows >= begin) & (rows.rows < clock)))
             begin = clock
-            self._take_clock_row(batch.column("at")[clock].as_py(), number)
+            at, writer = (batch.column(name)[clock].as_py() for name in ("at", "source"))
+            self._take_clock_row(at, number, is_named=bool(writer))
         self._add(number, rows.changes.take(rows.rows >= begin))
 
     def _add(self, number: int, changes: Changes) -> None:
         late = in_order(self._sides[number].waiting.add(changes, number))
         self._count("late", len(late))
+        delays = self._now + self._event_time.latency - late.at
+        self._late_sources.count_all([late.sources[source] for source in late.source.tolist()], delays)
         behind = [side.waiting.nothing for side in self._sides]
         behind[number] = replace(late, at=np.full(len(late), self._now))
         self._apply(behind)
@@ -286,6 +292,7 @@ class RowsShard(Shard, Generic[Query, S]):
             "watermark": self.watermark,
             "rows": self._size(),
             **self._counters,
+            "late_sources": self._late_sources.record(),
             "duplicates": sum(side.relation.duplicates for side in self._sides),
             "unknown": sum(side.relation.unknown for side in self._sides),
             "subscriptions": {name: len(query) for name, query in self._queries.items()},
@@ -306,10 +313,12 @@ class RowsShard(Shard, Generic[Query, S]):
             steps=self._steps,
             tables=State({side.table.name: side.state() for side in self._sides}),
             queries=State({name: query.state() for name, query in self._queries.items()}),
+            late_sources=self._late_sources.state(),
         )
 
     def _load_kind(self, state: State) -> None:
-        self._steps, tables, queries = state.exactly("steps", "tables", "queries")
+        self._steps, tables, queries, late = state.exactly("steps", "tables", "queries", "late_sources")
+        self._late_sources.load(late)
         for side, own in zip(self._sides, tables.exactly(*(side.table.name for side in self._sides)), strict=True):
             side.load(own)
         self._queries = {name: self._make(self._catalogue.queries[name], own) for name, own in queries.items()}

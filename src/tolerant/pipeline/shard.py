@@ -129,10 +129,12 @@ class Shard(ABC):
         """How many adjustment periods have ended."""
         return self._now // self._period
 
-    def _take_clock_row(self, at: int, number: int = 0) -> None:
-        """Advance the clock of an input, once or twice or not at all (`pipeline/clocks.py`)."""
+    def _take_clock_row(self, at: int, number: int = 0, *, is_named: bool) -> None:
+        """Advance the clock of an input, once or twice or not at all (`pipeline/clocks.py`). `is_named`: the row names
+        the pipeline that it is from.
+        """
         if at != NO_TIME:
-            times, refused = self._event_time.accept(at, number)
+            times, refused = self._event_time.accept(at, number, is_named=is_named)
             self._refuse(refused)
             for time in times:
                 self._advance_clock(time, number)

@@ -71,11 +71,12 @@ class Sources(Restorable):
 
     def count(self, rows: NDArray[np.void]) -> None:
         """Rows of sources have been read, though their time may not have come: `read` is the greatest sequence."""
-        _raise(self.read, rows["source"], rows["sequence"])
-        epoch = rows["sequence"] >> COUNTER_BITS
-        current = rows[epoch == self.epoch[rows["source"]]]
-        _raise(self.lived, current["source"], current["through"])
-        for row in rows[epoch > self.epoch[rows["source"]]]:
+        source, sequence = rows["source"], rows["sequence"]
+        _raise(self.read, source, sequence)
+        ahead = (sequence >> COUNTER_BITS) - self.epoch[source]
+        current = ahead == 0
+        _raise(self.lived, source[current], rows["through"][current])
+        for row in rows[ahead > 0]:
             start, through = (int(row["source"]), int(row["sequence"]) >> COUNTER_BITS), int(row["through"])
             self._coming[start] = max(self._coming.get(start, through), through)
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 
 from tolerant.kernels.versions import epoch_of
+from tolerant.pipeline.clocks import longest_jump
 from tolerant.pipeline.event_time import EventTime
 from tolerant.pipeline.intake import DeadRow, capped, readable_row
 from tolerant.pipeline.listed_rows import Row, read_rows, unusable
@@ -35,7 +36,7 @@ class StreamShard(Shard):
         options = stream.options
         event_time = EventTime(
             hops * options.latency,
-            options.boundary,
+            longest_jump(options),
             partitions,
             percentile=options.latency_percentile,
             longest=options.lease,
@@ -57,7 +58,7 @@ class StreamShard(Shard):
             return
         if checkpoint:
             self._on_epoch(epoch)
-        self._take_clock_row(at, partition)
+        self._take_clock_row(at, partition, is_named=bool(checkpoint))
 
     def _note_foreign_epoch(self, epoch: int) -> None:
         if epoch > self._foreign_epoch:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tolerant.kernels.array_types import record_type
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Indices = NDArray[np.uint32]
@@ -27,7 +29,7 @@ LINEAR, MIN, MAX, COUNT = range(4)
 ROUNDING = 1.0 + 1e-9
 """A bound holds up to this factor (`docs/design/polling.md` §2.1)."""
 
-ITEM = np.dtype(
+ITEM = record_type(
     [
         ("value", np.float64),  # pulled last
         ("last", np.int64),  # tick of the last pull; −1 before the first
@@ -61,12 +63,11 @@ ITEM = np.dtype(
         ("reach", np.float64),  # Σ |weight| over the linear queries (equation 12)
         ("always", np.bool_),  # in a query with within 0
         ("marked", np.bool_),  # to be pulled at this tick
-    ],
-    align=True,
+    ]
 )
 """The fields of an item."""
 
-QUERY = np.dtype(
+QUERY = record_type(
     [
         ("start", np.int64),  # its links are start … stop − 1
         ("stop", np.int64),
@@ -84,8 +85,7 @@ QUERY = np.dtype(
         ("recent", np.float64),  # number of recent ticks
         ("haste", np.float64),  # factor on the doubt of all queries, the same for each
         ("since", np.int64),  # first tick at which all its items have a value; −1: some has none
-    ],
-    align=True,
+    ]
 )
 """The fields of a query, its feedback (§2.9) included."""
 

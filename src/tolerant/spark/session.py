@@ -22,20 +22,14 @@ from tolerant.spark.phases import StartPhase
 from tolerant.spark.worker_python import worker_python
 from tolerant.transport.files import create_private, private_umask
 
-_STATE = {
-    # One store that holds more than memory and writes only what changed.
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # State files carry the id of the run that wrote them: a batch that is run again cannot mix with its first try.
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-}
 _HERE = Path(__file__).parent
+_JAR = {
+    # LocalFiles and Running, see the sources in jars/. Spark sends it to executors on other machines.
+    "spark.jars": str(_HERE / "jars" / "tolerant.jar"),
+    "spark.driver.extraClassPath": str(_HERE / "jars" / "tolerant.jar"),
+}
 _FILES = {
     # Checkpoints and state on a local disk, without a `chmod` process for every file: see jars/LocalFiles.java.
-    "spark.jars": str(_HERE / "jars" / "local-files.jar"),
-    "spark.driver.extraClassPath": str(_HERE / "jars" / "local-files.jar"),
     "spark.hadoop.fs.file.impl": "tolerant.LocalFiles",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -101,17 +95,17 @@ def _own_address() -> str:
     return next((address for address in addresses if not address.startswith("127.")), "127.0.0.1")
 
 
-def settings(master: str, shards: int = 1) -> dict[str, str]:
+def settings(master: str) -> dict[str, str]:
     """All that a session on this master is configured with."""
     local = master.startswith("local")
     log4j = (_HERE / "log4j2.properties").as_uri()
     return {
-        **_STATE,
         **_PYTHON,
         **_QUIET,
         **_SECURITY,
+        **_JAR,
         **(_ONE_MACHINE | _FILES | _SMALL if local else _on_a_network()),
-        "spark.sql.shuffle.partitions": str(shards),
+        "spark.sql.shuffle.partitions": "1",
         # Spark's planner recurses deeply; the default stack overflows now and then, when a query is stopped above all.
         "spark.driver.extraJavaOptions": f"-Xss4m -Dlog4j2.configurationFile={log4j}{_LIGHT_JAVA if local else ''}",
     }
@@ -119,13 +113,12 @@ def settings(master: str, shards: int = 1) -> dict[str, str]:
 
 def session(
     master: str = "local[2]",
-    shards: int = 1,
     app: str = "tolerant",
     worker_log: Path | None = None,
     inherited: int | None = None,
     recorded: Path | None = None,
 ) -> SparkSession:
-    """The session of this process, made if there is none. `shards`: the shuffle partitions, hence shards, of pipelines.
+    """The session of this process, made if there is none.
 
     `worker_log`: a file for what Python workers write to their standard output and error (PySpark's own report progress
     there); None: the terminal. What makes a batch fail is raised where the pipeline was started, in either case.
@@ -139,7 +132,7 @@ def session(
     os.environ["JAVA_HOME"] = str(home)
     python = str(worker_python()) if master.startswith("local") else sys.executable
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python
-    configured = settings(master, shards)
+    configured = settings(master)
     if master.startswith("local"):  # others have another classpath, which the archive does not fit
         classes = archive_options(home) if recorded is None else recording_options(home, recorded)
         configured["spark.driver.extraJavaOptions"] += f" {classes}"

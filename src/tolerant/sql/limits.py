@@ -4,6 +4,8 @@ it holds. `docs/statements.md` lists them.
 
 from __future__ import annotations
 
+from tolerant.streams import Limits
+
 LONGEST_TEXT = 4 << 20
 """Characters of one statement as SQL."""
 
@@ -25,7 +27,7 @@ MOST_VIEW_PARTS = 10_000
 DEEPEST_VIEW = 100
 """How deep the expressions of a view may be nested; a chain of ANDs or ORs counts once."""
 
-MOST_QUERIES = 10_000
+MOST_QUERIES = Limits.queries
 """Queries in one log."""
 
 MOST_RELATIONS = 1_000

@@ -18,6 +18,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from tolerant.sql.allowed_expressions import check_expressions, spark_text, written_name
 from tolerant.sql.errors import NotAvailable, StatementError
+from tolerant.sql.join_links import join_links
 from tolerant.sql.shape_reader import check_length, written
 from tolerant.sql.sqlglot_log import silent_sqlglot
 from tolerant.sql.statements import CreateTable
@@ -26,6 +27,12 @@ WEIGHT = "tolerant_weight"
 """The column of signed rows that says how often they came (or, negative, went)."""
 
 MOST_TABLES = 16
+
+MOST_UNLINKED = 2
+"""Groups of tables that no equality links: every row of one is joined with every row of the other."""
+
+RUNNING = "tolerant_running"
+"""The function of two rows' weights that ends a join in Spark whose push was cancelled; else it is true."""
 
 _OURS = "tolerant_"
 """How the names of columns begin that signed rows have besides those of their table."""
@@ -59,7 +66,8 @@ class ViewPlan:
 
     `occurrences`: (alias as SQL, table) in the order of the text. `columns`: for each table those that the view reads.
     `grouped`: a row a group; else a row each time that the join has it. `extremes`: (function, argument) of MIN and
-    MAX; `summed`: the arguments of SUM and AVG.
+    MAX; `summed`: the arguments of SUM and AVG. `parts`: a select of the keys and the arguments, for their types;
+    empty: there are none. `joined`: pairs of occurrences by place that Spark joins (`join_links`).
     """
 
     tables: tuple[str, ...]
@@ -71,6 +79,8 @@ class ViewPlan:
     outputs: tuple[Part, ...]
     grouped: bool
     sql: str = ""
+    parts: str = ""
+    joined: tuple[tuple[int, int], ...] = ()
 
     @property
     def everything(self) -> bool:
@@ -229,12 +239,14 @@ class _Reading:
         names = self._names()
         parts = [self._part(name, output, keys) for name, output in zip(names, outputs, strict=True)]
         return ViewPlan(
+            parts=self._types_of([*keys, *self._arguments], occurrences),
+            joined=self._joined(),
             tables=tuple(dict.fromkeys(table for _, table in occurrences)),
             occurrences=occurrences,
             columns=self._columns(occurrences),
             keys=tuple(keys),
             arguments=tuple(self._arguments),
-            conditions=self._conditions(),
+            conditions=tuple(f"({self._sql(condition)})" for condition in self._conditions()),
             outputs=tuple(parts),
             grouped=grouped,
             sql=self._sql(self._tree),
@@ -258,11 +270,33 @@ class _Reading:
             raise StatementError(f"the view reads {strange:.60}, which is none of its tables", about=("FROM", strange))
         return tuple((self._quoted(source.alias_or_name), self._tables[source.name.lower()].name) for source in sources)
 
-    def _conditions(self) -> tuple[str, ...]:
+    def _joined(self) -> tuple[tuple[int, int], ...]:
+        sources = [self._tree.args["from_"].this, *(join.this for join in self._tree.args.get("joins") or [])]
+        names = [source.alias_or_name for source in sources]
+        links = join_links(self._conditions(), names)
+        if len(links.groups) > MOST_UNLINKED:
+            apart = [" with ".join(names[place] for place in group) for group in links.groups]
+            raise StatementError(
+                f"the view joins every row of {apart[0]:.60} with every row of {apart[1]:.60} and of {apart[2]:.60}"
+                + (f" and of {len(apart) - 3} more" if len(apart) > 3 else "")
+                + f": at most {MOST_UNLINKED} inputs may be joined without an equality",
+                about=("JOIN", "FROM"),
+                hint="link them, say ON a.x = b.y: AND, not OR, with one input on one side",
+            )
+        return links.joined
+
+    def _types_of(self, parts: Sequence[str], occurrences: tuple[tuple[str, str], ...]) -> str:
+        if not parts:
+            return ""
+        selected = ", ".join(f"{sql} AS p{index}" for index, sql in enumerate(parts))
+        froms = " CROSS JOIN ".join(f"{self._quoted(table)} AS {alias}" for alias, table in occurrences)
+        return f"SELECT {selected} FROM {froms}"
+
+    def _conditions(self) -> list[exp.Expr]:
         conditions = [join.args["on"] for join in self._tree.args.get("joins") or [] if join.args.get("on")]
         if self._tree.args.get("where"):
             conditions.append(self._tree.args["where"].this)
-        return tuple(f"({self._sql(condition)})" for condition in conditions)
+        return conditions
 
     def _columns(self, occurrences: tuple[tuple[str, str], ...]) -> dict[str, tuple[str, ...]]:
         of_alias = dict(occurrences)
@@ -394,7 +428,11 @@ def _signed(plan: ViewPlan, sources: Sequence[str]) -> str:
     froms = " CROSS JOIN ".join(
         f"{source} AS {alias}" for source, (alias, _) in zip(sources, plan.occurrences, strict=True)
     )
-    where = f" WHERE {' AND '.join(plan.conditions)}" if plan.conditions else ""
+    # The checks come first: a comparison that is false would keep Spark from looking at them.
+    aliases = [alias for alias, _ in plan.occurrences]
+    checks = [f"{RUNNING}({aliases[left]}.{WEIGHT}, {aliases[right]}.{WEIGHT})" for left, right in plan.joined]
+    conditions = [*checks, *plan.conditions]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     return f"SELECT {', '.join(selected)} FROM {froms}{where}"
 
 

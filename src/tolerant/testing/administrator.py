@@ -128,7 +128,7 @@ class Operator:
 
     def stop_faults(self) -> None:
         """One pipeline runs, and nothing is wrong with it."""
-        if not self.running():
+        while not self.running():
             self._start()
         self.running()[-1].stop_faults()
 
@@ -141,7 +141,7 @@ class Operator:
     def _start(self) -> None:
         cluster = self._cluster
         in_use = [pipeline.checkpoint for pipeline in self.running()]
-        free = [checkpoint for checkpoint in self.checkpoints if checkpoint not in in_use]
+        free = [own for own in self.checkpoints if own not in in_use and not own.diverged]
         if not free or cluster.occurs("cold_start"):
             checkpoint = Checkpoint(f"c{len(self.checkpoints) + 1}")
             self.checkpoints.append(checkpoint)

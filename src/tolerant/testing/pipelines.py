@@ -71,6 +71,7 @@ class Checkpoint:
     position: int = START
     batch: int = 0
     snapshots: MemorySnapshots = field(default_factory=MemorySnapshots)
+    diverged: bool = False  # it cannot be restored
     plan: int | None = None  # the end of a batch that was begun
     said: list[Output] | None = None  # by a batch that was begun
     observations: list[Observation] = field(default_factory=list)
@@ -267,6 +268,7 @@ class SimulatedPipeline:
             self._host.core(checkpoint.position)
         except Diverged as error:
             self._violated(f"pipeline {checkpoint.id}: {error}")
+            checkpoint.diverged = True
             self._stop("has diverged")
 
     def _pause(self) -> float:

@@ -43,8 +43,8 @@ class ScriptedSource:
 
     stream: the stream's name; it must exist in `log`.
     script: the steps, in order of their times.
-    clock: append a clock row after each step, so that a pipeline's time passes (`run --clock log`). Of several sources
-        that play side by side, one should.
+    clock: append two clock rows after each step, so that a pipeline's time passes (`run --clock log`): one alone could
+        not move it far. Of several sources that play side by side, one should.
 
     >>> from tolerant.testing import ScriptedSource, Set, Crash, Restart
     >>> script = [Set(1_000_000, "web-1", 5.0), Crash(2_000_000), Set(3_000_000, "web-1", 9.0), Restart(4_000_000)]
@@ -109,4 +109,6 @@ class ScriptedSource:
         if self._source is not None:
             self._source.flush()
         if self._writes_clock:
-            self._log.append(updates_topic(self._stream), clock_batch(self._now))
+            # Twice: the next step may be days ahead, and a single clock row does not move time that far.
+            for _ in range(2):
+                self._log.append(updates_topic(self._stream), clock_batch(self._now))

@@ -29,7 +29,6 @@ from tolerant.relations import Changes
 from tolerant.streams import Column
 from tolerant.transport.changes import ARROW, DELETE, INSERT
 
-_KINDS = pa.array([DELETE, INSERT], pa.string())
 _COMMON = [
     ("channel", pa.int64()),
     ("version", pa.int32()),
@@ -66,7 +65,9 @@ def channel_rows(
     arrays = [
         pa.array(channels),
         pa.array(np.full(len(channels), version, np.int32)),
-        pa.DictionaryArray.from_arrays(pa.array(changes.insert.astype(np.int32)), _KINDS),
+        pa.DictionaryArray.from_arrays(
+            pa.array(changes.insert.astype(np.int32)), pa.array([DELETE, INSERT], pa.string())
+        ),
         pa.array(changes.keys, pa.string()),
         pa.array(changes.at),
         pa.array(steps),

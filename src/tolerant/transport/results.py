@@ -21,7 +21,6 @@ from tolerant.transport.changes import ARROW, DELETE, INSERT
 Tables = Sequence[tuple[str, Sequence[Column]]]
 """Names and columns of the tables that are joined, in the order in which the statement has them."""
 
-_KINDS = pa.array([DELETE, INSERT], pa.string())
 _COMMON = [
     ("kind", pa.dictionary(pa.int32(), pa.string())),  # insert, delete
     ("at", pa.int64()),
@@ -100,7 +99,7 @@ def results_batch(  # noqa: PLR0913
     `shard`: None: there is but one.
     """
     arrays = [
-        pa.DictionaryArray.from_arrays(pa.array(insert.astype(np.int32)), _KINDS),
+        pa.DictionaryArray.from_arrays(pa.array(insert.astype(np.int32)), pa.array([DELETE, INSERT], pa.string())),
         pa.array(at),
         pa.array(steps),
         pa.ListViewArray.from_arrays(

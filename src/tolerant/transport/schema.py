@@ -125,7 +125,7 @@ def connect(file: Path, known: str | None = None) -> LogConnection:
             connection = open_connection(file, BUSY_SECONDS)
             _prepare(connection, file, check, known)
             return connection
-        except (sqlite3.Error, OSError, LogError) as error:
+        except (sqlite3.Error, UnicodeDecodeError, OSError, LogError) as error:
             if connection is not None:
                 disconnect(connection, file)
             if isinstance(error, LogError):
@@ -148,8 +148,8 @@ def _cannot_open(file: Path, error: Exception) -> LogError:
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether SQLite says that the file is not what it wrote."""
-    return "malformed" in str(error) or "Could not decode" in str(error)
+    """Whether SQLite says that the file is not what it wrote; its very message may hold bytes that are no text."""
+    return isinstance(error, UnicodeDecodeError) or "malformed" in str(error) or "Could not decode" in str(error)
 
 
 def damaged(message: str, topic: str | None = None, position: int | None = None, key: str | None = None) -> Damaged:

@@ -289,7 +289,7 @@ class SqliteLog:
         try:
             with self._connections.use() as connection:
                 yield connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             if schema.is_damage(error):
                 raise schema.damaged(f"the log {self._file} is damaged: {error}") from error
             raise LogError(f"the log {self._file} cannot be used: {error}") from error

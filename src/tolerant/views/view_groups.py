@@ -34,6 +34,12 @@ class ViewGroup:
     extremes: list[Any]
 
 
+def _added(total: Any, change: Any) -> Any:
+    """The sum of two numbers: whole ones have 64 bits, as those of an engine, and go round."""
+    added = total + change
+    return (added + 2**63) % 2**64 - 2**63 if isinstance(added, int) else added
+
+
 class ViewGroups:
     """The groups of a view, updated by changes.
 
@@ -77,7 +83,7 @@ class ViewGroups:
                 group.counts[argument] += row[f"c{argument}"] or 0
             for argument in self._summed:
                 change = row[f"s{argument}"]
-                group.sums[argument] = 0 if group.counts[argument] == 0 else group.sums[argument] + (change or 0)
+                group.sums[argument] = 0 if group.counts[argument] == 0 else _added(group.sums[argument], change or 0)
             unsure = [self._merge_extreme(group, index, row) for index in range(len(self._extremes))]
             self._keep(key, group)
             touched.append(key)

@@ -104,10 +104,11 @@ class Aggregator:
         self._sender.append_all()
 
     def _follow(self) -> None:
+        limits = self.stream.options.limits
         while True:
             entries = self._log.read(list(self._topics), self._position, _READ)
             for entry in entries:
-                self.core.receive(read_received_rows(entry.payload, self._topics[entry.topic]))
+                self.core.receive(read_received_rows(entry.payload, self._topics[entry.topic], limits))
                 self._position = entry.position
             if len(entries) < _READ:
                 break

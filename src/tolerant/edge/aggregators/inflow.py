@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tolerant.kernels.versions import epoch_of
 from tolerant.planning import CopyRoute
-from tolerant.streams import EARLIEST, LATEST
+from tolerant.streams import EARLIEST, LATEST, SOURCE_LENGTH, Limits
 from tolerant.transport.rows import are_updates, unpack
 
 _WITH_VALUE = ("update", "hello", "ack")
@@ -28,10 +28,12 @@ class ReceivedRow(NamedTuple):
     value: float
 
 
-def read_received_rows(payload: bytes, giver: str) -> list[ReceivedRow]:
-    """Read the rows of sources in an entry of a topic that carries items; leave out rows that cannot be used."""
+def read_received_rows(payload: bytes, giver: str, limits: Limits) -> list[ReceivedRow]:
+    """Read the rows of sources in an entry of a topic that carries items; leave out rows that cannot be used, and
+    entries beyond the limits of the stream.
+    """
     try:
-        batch = unpack(payload)
+        batch = unpack(payload, limits)
     except ValueError:
         return []
     if not are_updates(batch):
@@ -42,6 +44,7 @@ def read_received_rows(payload: bytes, giver: str) -> list[ReceivedRow]:
         ReceivedRow(at, key or "", sequence, kind, giver, source, value if value is not None else 0.0)
         for at, key, sequence, kind, source, value in zip(*columns, strict=True)
         if kind != "clock" and None not in (at, sequence, kind, source) and EARLIEST <= at <= LATEST and sequence > 0
+        if len(key or "") <= limits.key_length and len(source) <= max(limits.key_length, SOURCE_LENGTH)
         if kind not in _WITH_VALUE or (value is not None and math.isfinite(value))
     ]
 

@@ -138,7 +138,7 @@ class Engine:
         self.sources.hear(rows)
         self.counters.count(np.bincount(rows["kind"]))
         keyed = rows["item"] >= 0
-        rows = rows if keyed.all() else rows[keyed]
+        rows = rows if keyed.all() else rows.compress(keyed)
         if len(rows):
             self.registry.last_at[rows["item"]] = rows["at"]
             self.counters.duplicates += self._coordinator.update_many(

@@ -15,6 +15,7 @@ from tolerant.pipeline.answers import tombstones
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import KINDS, Arrived, DeadRow, Intake, capped
+from tolerant.pipeline.migrations import without_periods
 from tolerant.pipeline.quarantined_rows import foreign_epoch, query_row, skipped_rows, source_epochs, why
 from tolerant.pipeline.row_batches import ArrayBatches
 from tolerant.pipeline.splitter import shard_of
@@ -36,7 +37,7 @@ class BoundedShard(StreamShard):
     brings a later epoch.
     """
 
-    SCHEMA = Schema("bounded", 1)
+    SCHEMA = Schema("bounded", 2, {1: without_periods})
     DEFERS_STATEMENTS = True
 
     def __init__(self, stream: Stream, shard: int, epoch: int, checkpoint: str, partitions: int = 1) -> None:

@@ -20,6 +20,7 @@ from tolerant.kernels.snapshots import Schema, State
 from tolerant.kinds.joins.queries import PairQuery, pair_query
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
+from tolerant.pipeline.migrations import with_late_sources
 from tolerant.pipeline.rows_shard import Integers, RowsShard, Side
 from tolerant.pipeline.shard_range import Part
 from tolerant.pipeline.sides import SideChanges
@@ -55,7 +56,7 @@ class NumberedSide(Side):
 class PairShard(RowsShard[PairQuery, NumberedSide]):
     """`Hosted` by Spark; see the module."""
 
-    SCHEMA = Schema("joins", 1)
+    SCHEMA = Schema("joins", 2, {1: with_late_sources})
 
     def __init__(self, pair: JoinInput, shard: int = 0) -> None:
         super().__init__(pair.name, pair.tables, NumberedSide, shard)

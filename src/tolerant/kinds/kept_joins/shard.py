@@ -17,6 +17,7 @@ from tolerant.kinds.kept_joins.lookup_join import Fetch, LookedUp
 from tolerant.kinds.kept_joins.select import KeepJoinSelect
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import DeadRow
+from tolerant.pipeline.migrations import with_late_sources
 from tolerant.pipeline.rows_shard import Integers, RowsShard, Side
 from tolerant.pipeline.shard_range import Part
 from tolerant.relations import Changes
@@ -32,7 +33,7 @@ class AppendOnlyJoinShard(RowsShard[KeptJoin | LookedUp, Side]):
     room is where it is needed, and the result is that of one shard.
     """
 
-    SCHEMA = Schema("kept_joins", 1)
+    SCHEMA = Schema("kept_joins", 2, {1: with_late_sources})
 
     def __init__(self, pair: AppendOnlyJoinInput, shard: int = 0, fetch: Fetch | None = None) -> None:
         super().__init__(pair.name, pair.tables, Side, shard)

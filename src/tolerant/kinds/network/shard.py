@@ -31,7 +31,9 @@ from tolerant.kinds.network.rows import Reported, read_reports, unfit
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import KINDS, DeadRow
+from tolerant.pipeline.late_sources import LateSources
 from tolerant.pipeline.listed_rows import Row
+from tolerant.pipeline.migrations import with_late_sources
 from tolerant.pipeline.quarantined_rows import foreign_epoch, skipped_rows, why
 from tolerant.pipeline.row_batches import ListBatches
 from tolerant.pipeline.stream_shard import ListedRowsShard
@@ -85,7 +87,7 @@ class NetworkShard(ListedRowsShard):
     shard that is restored by replaying all its entries gives its plans the same numbers.
     """
 
-    SCHEMA = Schema("network", 1)
+    SCHEMA = Schema("network", 2, {1: with_late_sources})
     DEFERS_STATEMENTS = True
 
     def __init__(self, stream: Stream, shard: int, checkpoint: str) -> None:
@@ -99,6 +101,7 @@ class NetworkShard(ListedRowsShard):
         self._rows = EventTimeBuffer(ROWS, self._event_time, options.lease)
         self._reports = EventTimeBuffer(REPORTS, self._event_time, options.lease)
         self._progress = Progress()
+        self._late_sources = LateSources()
 
     @property
     def planner(self) -> Planner:
@@ -177,6 +180,7 @@ class NetworkShard(ListedRowsShard):
     def _apply_late(self, row: Row) -> None:
         """Applies a late row at once and counts for how long its query was computed without it."""
         self._count("late")
+        self._late_sources.count(row.source, self._now + self._event_time.latency - row.at)
         placed = self._plans.placed(row)
         if placed is not None:
             query, _ = query_and_group(placed[0].query.name)
@@ -327,6 +331,7 @@ class NetworkShard(ListedRowsShard):
         rate = self._progress.rows_per_period * SECOND / self._interval
         summary: dict[str, Any] = {"shard": self._shard, "watermark": self.watermark, "epoch": self._plans.epoch}
         summary |= {**self._counters, "updates_per_second": rate}
+        summary["late_sources"] = self._late_sources.record()
         return network_status(
             self._stream,
             summary | {"sources": sources},
@@ -347,12 +352,14 @@ class NetworkShard(ListedRowsShard):
             rows=self._rows.state(),
             reports=self._reports.state(),
             foreign_epoch=self._foreign_epoch,
+            late_sources=self._late_sources.state(),
         )
 
     def _load_kind(self, state: State) -> None:
-        plans, aggregators, progress, rows, reports, self._foreign_epoch = state.exactly(
-            "plans", "aggregators", "progress", "rows", "reports", "foreign_epoch"
+        plans, aggregators, progress, rows, reports, self._foreign_epoch, late = state.exactly(
+            "plans", "aggregators", "progress", "rows", "reports", "foreign_epoch", "late_sources"
         )
+        self._late_sources.load(late)
         self._plans.load(plans)
         self._aggregators.load(aggregators)
         self._progress = Progress(**progress)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from tolerant.kinds.polled.outputs import PolledAnswers, polled_status
 from tolerant.pipeline.event_time import EventTimeBuffer
 from tolerant.pipeline.hosting import Output
 from tolerant.pipeline.intake import KINDS, DeadRow, capped, readable_row
+from tolerant.pipeline.late_sources import LateSources
 from tolerant.pipeline.listed_rows import Row
+from tolerant.pipeline.migrations import with_late_sources
 from tolerant.pipeline.quarantined_rows import query_row, skipped_rows, why
 from tolerant.pipeline.row_batches import ListBatches
 from tolerant.pipeline.stream_shard import ListedRowsShard
@@ -31,7 +34,7 @@ from tolerant.sql import Drop
 from tolerant.sql.membership import query_and_group
 from tolerant.sql.polled_queries import PolledQueries, poller_options, remark
 from tolerant.sql.statements import AggregateSelect, CreateQuery, Statement
-from tolerant.streams import Limits, Stream
+from tolerant.streams import EARLIEST, Limits, Stream
 from tolerant.transport.log import Entry
 from tolerant.transport.pulls import Pull, read_pulls
 from tolerant.transport.quarantine import Quarantined, WaitingRow
@@ -46,7 +49,7 @@ PULLS: ListBatches[Pull] = ListBatches(lambda pull: (pull.at, pull.item, pull.ti
 class PolledShard(ListedRowsShard):
     """`Hosted` by Spark; see the module. A polled stream has one shard."""
 
-    SCHEMA = Schema("polled", 1)
+    SCHEMA = Schema("polled", 2, {1: with_late_sources})
 
     def __init__(self, stream: Stream, shard: int = 0) -> None:
         super().__init__(stream, shard, _COUNTERS)
@@ -61,6 +64,7 @@ class PolledShard(ListedRowsShard):
         self._first: dict[str, int] = {}  # the tick of each item's first pull
         self._reasons: dict[str, str] = {}  # why the last pull of an item failed
         self._heard: dict[str, int] = {}  # the time of each poller's last row
+        self._late_sources = LateSources()
 
     @property
     def poller(self) -> Poller:
@@ -79,12 +83,13 @@ class PolledShard(ListedRowsShard):
         self._add_dead_pulls([*bad, *strange])
         for pull in self._pulls.add(good):
             self._count("late")
+            self._late_sources.count(pull.source, self._now + self._event_time.latency - pull.at)
             self._arrange()
             self._replay_pull(pull)
         self._publish()
 
     def _take_clock(self, row: Row) -> None:
-        self._take_clock_row(row.at)
+        self._take_clock_row(row.at, is_named=bool(row.source))
 
     def _take_row(self, row: Row) -> None:
         """Takes a sign of life of a poller; ignores the values of updates, as pulls have them."""
@@ -95,7 +100,7 @@ class PolledShard(ListedRowsShard):
         self._heard[source] = max(self._heard.get(source, at), at)
 
     def _unfit(self, row: Row) -> str:
-        return self._beyond(row.source)
+        return "" if row.kind == "clock" else self._beyond(row.source)  # a clock row names its pipeline
 
     def _beyond(self, source: str) -> str:
         """Why a poller exceeds the limit of sources; empty if it does not."""
@@ -105,8 +110,15 @@ class PolledShard(ListedRowsShard):
 
     def _within_limits(self, pulls: list[Pull]) -> tuple[list[Pull], list[tuple[Pull, str]]]:
         """Splits pulls into those of pollers within the limit and the others with the reason."""
-        judged = [(pull, self._beyond(pull.source)) for pull in pulls]
-        return [pull for pull, reason in judged if not reason], [(pull, reason) for pull, reason in judged if reason]
+        fit, unfit = [], []
+        for pull in pulls:
+            reason = self._beyond(pull.source)
+            if reason:
+                unfit.append((pull, reason))
+            else:
+                fit.append(pull)
+                self._heard.setdefault(pull.source, EARLIEST)  # it takes its place before the pull applies
+        return fit, unfit
 
     def _add_dead_pulls(self, pulls: Sequence[tuple[Pull, str]]) -> None:
         self._dead += capped([_dead(pull, reason) for pull, reason in pulls], self._limits.dead_letters)
@@ -206,7 +218,8 @@ class PolledShard(ListedRowsShard):
         return self._answers.drain()
 
     def _status(self) -> Output:
-        summary = {"shard": self._shard, "watermark": self.watermark, **self._counters, "sources": self._sources()}
+        summary: dict[str, Any] = {"shard": self._shard, "watermark": self.watermark, **self._counters}
+        summary |= {"sources": self._sources(), "late_sources": self._late_sources.record()}
         return polled_status(
             self._stream, self._catalogue, self._poller, self._answers, summary, self._first, self._reasons
         )
@@ -216,6 +229,7 @@ class PolledShard(ListedRowsShard):
         return {
             name: {"heard": last_heard, "epoch": 0, "items": 0, "stale": last_heard < late, "skew": 0}
             for name, last_heard in self._heard.items()
+            if last_heard > EARLIEST
         }
 
     # -- state -----------------------------------------------------------------------------------------------------
@@ -230,12 +244,14 @@ class PolledShard(ListedRowsShard):
             first=self._first,
             reasons=self._reasons,
             heard=self._heard,
+            late_sources=self._late_sources.state(),
         )
 
     def _load_kind(self, state: State) -> None:
-        poller, answers, pulls, self._altered, disturbed, self._first, self._reasons, self._heard = state.exactly(
-            "poller", "answers", "pulls", "altered", "disturbed", "first", "reasons", "heard"
+        poller, answers, pulls, self._altered, disturbed, self._first, self._reasons, self._heard, late = state.exactly(
+            "poller", "answers", "pulls", "altered", "disturbed", "first", "reasons", "heard", "late_sources"
         )
+        self._late_sources.load(late)
         self._poller.load(poller)
         self._answers.load(answers, self._poller.queries)
         self._pulls.load(pulls)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from tolerant.kernels.snapshots import Schema, State
 from tolerant.kinds.tables.queries import Announcing, TableQuery, table_query
 from tolerant.pipeline.hosting import Output
+from tolerant.pipeline.migrations import with_late_sources
 from tolerant.pipeline.rows_shard import Integers, RowsShard, Side
 from tolerant.relations import Changes, Relation
 from tolerant.sql import CreateQuery, CreateTable
@@ -28,7 +29,7 @@ _BOUNDARY = StreamOptions().boundary
 class TableShard(RowsShard[TableQuery, Side]):
     """`Hosted` by Spark; see the module."""
 
-    SCHEMA = Schema("tables", 1)
+    SCHEMA = Schema("tables", 2, {1: with_late_sources})
 
     def __init__(self, table: CreateTable, shard: int = 0) -> None:
         super().__init__(table.name, (table,), Side, shard)

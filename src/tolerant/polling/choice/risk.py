@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tolerant.kernels.array_types import record_type
 from tolerant.kernels.compiled import compiled, compiled_no_refcount
 from tolerant.polling.poller_arrays import LINEAR, ROUNDING, Floats, Indices, Integers, Links, Record, Records
 
@@ -22,7 +23,7 @@ _STRICTEST = 0.9999
 """Fidelity 1 has no finite z."""
 
 
-ROW = np.dtype(
+ROW = record_type(
     [
         ("start", np.int64),  # its items are start … stop − 1
         ("stop", np.int64),
@@ -35,8 +36,7 @@ ROW = np.dtype(
         ("feared", np.float64),  # Σ of its risks since the last calibration
         ("doubt", np.float64),  # factor on the risk that the model states
         ("lost", np.int64),  # number of its items that are unreachable at this tick
-    ],
-    align=True,
+    ]
 )
 """The fields of a row, which is kept within its risk: a linear query, or one item of a min or max."""
 

@@ -17,7 +17,7 @@ import org.apache.hadoop.fs.permission.FsPermission;
  *
  * <p>Hadoop's own checksum files are not written: Spark keeps checksums of checkpoint files already.
  *
- * <p>`make jar` builds local-files.jar, beside this file.
+ * <p>`make jar` builds tolerant.jar, beside this file.
  */
 public class LocalFiles extends LocalFileSystem {
     public LocalFiles() {

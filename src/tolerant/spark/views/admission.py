@@ -1,4 +1,8 @@
-"""Makes views and drops them as the statements require; refuses those whose promise cannot be kept."""
+"""Makes views and drops them as the statements require; refuses those whose promise cannot be kept, or that fail.
+
+Whatever goes wrong with a view is that view's alone: it is tried once more, and refused if that fails too. A refusal is
+a statement in the log that drops the view, so that a restart does not meet it again.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,26 @@ from typing import Any, Protocol
 
 from tolerant.kinds.views.select import ViewSelect
 from tolerant.pipeline.hosting import Output
+from tolerant.spark.failures import reason
 from tolerant.spark.views.checkpoint import check_rows, read_groups
 from tolerant.spark.views.clock import Clock
+from tolerant.spark.views.failures import MAKING, NOT_THE_VIEW, PUSHING, TIMING, ViewFailures
 from tolerant.spark.views.live import LiveView
 from tolerant.spark.views.maintained import Engine, Maintained, Pushed
 from tolerant.spark.views.outputs import Reply, ViewOutputs
 from tolerant.spark.views.promise_keeping import PromiseKeeper
 from tolerant.spark.views.refresh_costs import TooSlow
 from tolerant.spark.views.shard import Ordered
+from tolerant.spark.views.time_limits import TookTooLong
 from tolerant.spark.views.view_state import Making, ViewState
 from tolerant.spark.views.watch import after
 from tolerant.sql import CreateQuery, CreateTable, Drop
 from tolerant.sql.pipeline_inputs import Views
-from tolerant.sql.view_select import plan_of
+from tolerant.sql.view_select import ViewPlan, plan_of
+from tolerant.streams import SECOND
 from tolerant.transport.records import skipping
+
+_FAILED = {PUSHING: "bringing it up to date", TIMING: "timing it"}
 
 
 class ViewEngine(Engine, Protocol):
@@ -28,12 +38,16 @@ class ViewEngine(Engine, Protocol):
 
     dialect: str
 
-    def columns(self, sql: str, tables: Sequence[CreateTable]) -> list[str]:
-        """Returns the SQL types of the columns of a select over tables (`ViewPlan.sql`).
+    def columns(self, plan: ViewPlan, tables: Sequence[CreateTable]) -> list[str]:
+        """Returns the SQL types of the columns of a view over tables.
 
         Raises:
-            ValueError: one of them is a type that no table has, or the select cannot be run.
+            ValueError: one of them, or of its keys and arguments, is a type that no table has, or it cannot be run.
         """
+        ...
+
+    def check(self) -> None:
+        """Runs something that no view is to blame for; raises what is wrong with the engine, if anything is."""
         ...
 
     def rest(self) -> None:
@@ -63,6 +77,7 @@ class ViewAdmission:
         self._state, self._engine, self._clock = state, engine, clock
         self._outputs, self._promises = outputs, promises
         self._number, self._report = number, report
+        self.failures = ViewFailures()
 
     # -- statements ------------------------------------------------------------------------------------------------
 
@@ -84,10 +99,7 @@ class ViewAdmission:
             elif isinstance(statement, CreateQuery) and statement.name in open_queries:
                 if only is not None and statement.name not in only:
                     continue
-                try:
-                    self.begin(statement, ordered)
-                except ValueError as error:
-                    outputs += self._refuse(statement, str(error), replies)
+                outputs += self.begin(statement, ordered, replies)
         for making in state.making.values():
             making.replies += [reply for reply in replies if reply["key"] == making.live.name]
         return outputs + self._outputs.replies([reply for reply in replies if reply["key"] not in state.making])
@@ -100,17 +112,32 @@ class ViewAdmission:
         self._promises.tell(f"View {query.name} is REFUSED: {reason}")
         return self._outputs.refusal(query, reason, self._number())
 
+    def _blame(self, error: Exception) -> str:
+        """Returns what went wrong with a view, in a line; raises what is not the view's fault."""
+        if isinstance(error, NOT_THE_VIEW):
+            raise error
+        self._engine.check()
+        text = reason(error)
+        return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"
+
     def _drop(self, name: str) -> tuple[list[Output], list[Reply]]:
         """Drops a view; also returns the replies that waited for it to be made."""
         state = self._state
         making = state.making.pop(name, None)
-        state.practising.pop(name, None)
-        live = state.live.pop(name, None)
-        if live is None:
-            return [], making.replies if making else []
+        self.failures.forget(name)
+        if name in state.live:
+            self._take_out(name)
+        elif making is None:
+            return [], []
+        outputs = [*self._outputs.tombstones(name, self._number()), self._outputs.no_status(name, self._number())]
+        return outputs, making.replies if making else []
+
+    def _take_out(self, name: str) -> None:
+        """Maintains a view no longer."""
+        self._state.practising.pop(name, None)
+        self._state.live.pop(name)
         self._promises.withdraw(name)
         self.share()
-        return self._outputs.tombstones(live, self._number()), []
 
     def share(self) -> None:
         """Shares the engine's time again among the views."""
@@ -118,45 +145,75 @@ class ViewAdmission:
 
     # -- making ----------------------------------------------------------------------------------------------------
 
-    def begin(self, query: CreateQuery, ordered: Ordered) -> None:
-        """Begins to make a view.
-
-        Raises:
-            ValueError: it cannot be computed.
-        """
+    def begin(self, query: CreateQuery, ordered: Ordered, replies: list[Reply]) -> list[Output]:
+        """Begins to make a view, or refuses it: `replies` are changed accordingly."""
+        try:
+            live = self._new(query)
+        except ValueError as error:
+            return self._refuse(query, str(error), replies)
+        except Exception as error:
+            return self._refuse(query, self._blame(error), replies)
         later = [after(applied, ordered.step) for applied in self._state.filed]
-        making = Making(self._new(query), ordered, [], later)
+        self._make(Making(live, ordered, [], later))
+        return []
+
+    def _make(self, making: Making) -> None:
         making.pieces = making.compute(self._state.logs)
-        self._state.making[query.name] = making
+        self._state.making[making.live.name] = making
 
     def _new(self, query: CreateQuery) -> LiveView:
         select = ViewSelect.of(query)
         tables = [self._tables[name] for name in select.tables]
         plan = plan_of(select.sql, tables, self._engine.dialect)
-        types = self._engine.columns(plan.sql, tables)
-        view = Maintained(plan, self._state.logs, self._engine, self._clock)
+        types = self._engine.columns(plan, tables)
+        view = Maintained(plan, self._state.logs, self._engine, self._clock, select.refresh / SECOND)
         columns = [(part.name, type_) for part, type_ in zip(plan.outputs, types, strict=True)]
         return LiveView(query.name, view, columns, select.refresh, select.when)
 
     def make_piece(self, making: Making) -> list[Output]:
         """Makes the next piece of a view; after the last piece the view is live, or refused."""
-        begun, state = self._clock.elapsed(), self._state
-        name, query = making.live.name, state.shard.queries[making.live.name]
+        begun, name = self._clock.elapsed(), making.live.name
         try:
             ended = next(making.pieces, self) is self
             if ended:
                 self._promises.admit(making.live)
-        except (TooSlow, ValueError) as error:
-            state.making.pop(name)
-            refusal = self._refuse(query, str(error), making.replies)
-            return refusal + self._outputs.replies(making.replies)
-        making.seconds += self._clock.elapsed() - begun
-        if not ended:
-            return []
-        state.making.pop(name)
-        outputs = self._finish(making)
-        self._tell_timed(making.live)
+            making.seconds += self._clock.elapsed() - begun
+            outputs = self._finish(making) if ended else []
+        except (TooSlow, TookTooLong, ValueError) as error:
+            return self._give_up(making, str(error))
+        except Exception as error:
+            return self._make_again(making, self._blame(error))
+        if ended:
+            self._state.making.pop(name)
+            self.failures.succeeded(name, MAKING)
+            self._tell_timed(making.live)
         return outputs
+
+    def _give_up(self, making: Making, why: str) -> list[Output]:
+        """Refuses a view that cannot be made."""
+        name, state = making.live.name, self._state
+        state.making.pop(name)
+        if state.live.pop(name, None) is not None:
+            self._promises.withdraw(name)
+        self.failures.forget(name)
+        erased = self._outputs.tombstones(name, self._number())
+        refusal = self._refuse(state.shard.queries[name], why, making.replies)
+        return [*erased, *refusal, *self._outputs.replies(making.replies)]
+
+    def _make_again(self, making: Making, why: str) -> list[Output]:
+        """Makes a view once more that has failed; refuses it after the second time."""
+        name = making.live.name
+        if self.failures.is_second(name, MAKING, {}):
+            return self._give_up(making, f"making it failed twice: {why}")
+        if self._state.live.pop(name, None) is not None:
+            self._promises.withdraw(name)
+        self._promises.tell(f"View {name}: making it failed ({why}); it is made again")
+        try:
+            live = self._new(self._state.shard.queries[name])
+        except Exception as error:
+            return self._give_up(making, self._blame(error))
+        self._make(Making(live, making.ordered, making.replies, making.later))
+        return []
 
     def _finish(self, making: Making) -> list[Output]:
         """Publishes a view that has been made, and maintains it from now on."""
@@ -175,18 +232,27 @@ class ViewAdmission:
 
     # -- after a restart -------------------------------------------------------------------------------------------
 
-    def resume(self, views: Mapping[str, dict[str, Any]], making: Sequence[str]) -> None:
-        """Restores views from their records; one whose records cannot be read is made again."""
-        state = self._state
+    def resume(self, views: Mapping[str, dict[str, Any]], making: Sequence[str]) -> list[Output]:
+        """Restores views from their records; one whose records cannot be read is made again, or refused."""
+        state, outputs = self._state, list[Output]()
         queries = state.shard.queries
         for name, record in views.items():
-            query = queries[name]
-            with skipping("what is known of the view", name):
-                live = state.live[name] = self.resumed(query, record)
-                state.practising[name] = live.costs.time_again(state.logs)
+            if name in queries:
+                try:
+                    with skipping("what is known of the view", name):
+                        live = self.resumed(queries[name], record)
+                        state.live[name], state.practising[name] = live, live.costs.time_again(state.logs)
+                except Exception as error:
+                    self._promises.tell(f"View {name} is made again: {self._blame(error)}")
         for name in (*views, *making):
             if name in queries and name not in state.live and name not in state.making:
-                self.begin(queries[name], Ordered(queries[name], state.shard.steps, state.watermark))
+                outputs += self._begin_now(queries[name])
+        return outputs
+
+    def _begin_now(self, query: CreateQuery) -> list[Output]:
+        """Begins to make a view from its tables as they are."""
+        refusal = self.begin(query, Ordered(query, self._state.shard.steps, self._state.watermark), [])
+        return [*self._outputs.tombstones(query.name, self._number()), *refusal] if refusal else []
 
     def resumed(self, query: CreateQuery, record: dict[str, Any]) -> LiveView:
         """Restores a view from its records; raises one of the errors of `skipping` if one of them cannot be read."""
@@ -205,12 +271,44 @@ class ViewAdmission:
         live.dirty = dict.fromkeys([*live.view.groups.by_key, *live.said])
         return live
 
-    def practise_piece(self, name: str) -> None:
-        """Continues to practise with a view that existed before this process."""
-        if next(self._state.practising[name], self) is self:
-            self._state.practising.pop(name)
-            self._tell_timed(self._state.live[name])
-            self.share()
+    def practise_piece(self, name: str) -> bool:
+        """Continues to practise with a view that existed before this process; returns whether that was the last."""
+        if next(self._state.practising[name], self) is not self:
+            return False
+        self._state.practising.pop(name)
+        self._tell_timed(self._state.live[name])
+        self.share()
+        return True
+
+    # -- what fails ------------------------------------------------------------------------------------------------
+
+    def recover(self, live: LiveView, work: str, error: Exception, record: dict[str, Any] | None) -> list[Output]:
+        """Restores a view that has failed at some work from its last record in the log; refuses it after the second
+        time.
+
+        Raises:
+            Exception: the error, if no view is to blame, or what is wrong with the engine.
+        """
+        name, state, why = live.name, self._state, self._blame(error)
+        if self.failures.is_second(name, work, {table: state.logs[table].last for table in live.tables}):
+            self._take_out(name)
+            self.failures.forget(name)
+            erased = self._outputs.tombstones(name, self._number())
+            return [*erased, *self._refuse(state.shard.queries[name], f"{_FAILED[work]} failed twice: {why}", [])]
+        self._promises.tell(f"View {name}: {_FAILED[work]} failed ({why}); it is done again")
+        practising = name in state.practising
+        self._take_out(name)
+        try:
+            restored = self.resumed(state.shard.queries[name], record or {})
+        except Exception as unreadable:
+            self._promises.tell(f"View {name} is made again: {self._blame(unreadable)}")
+            return self._begin_now(state.shard.queries[name])
+        restored.watch, restored.fired, restored.served = live.watch, live.fired, live.served
+        state.live[name] = restored
+        if practising:
+            state.practising[name] = restored.costs.time_again(state.logs)
+        self.share()
+        return []
 
     def _tell_timed(self, live: LiveView) -> None:
         left = len(self._state.making) + len(self._state.practising)

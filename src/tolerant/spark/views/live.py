@@ -248,9 +248,9 @@ class LiveView:
         """The state needed to continue, except the groups, as JSON values."""
         arrays, values = self.scheduler.state()
         return {
-            "absorbed": self.view.absorbed,
+            "absorbed": dict(self.view.absorbed),
             "columns": self.columns,
-            "figures": self.figures,
+            "figures": dict(self.figures),
             "scheduler": base64.b64encode(snapshots.pack(arrays, values)).decode(),
             "watch": self.watch.record() if self.watch else None,
             "fired": [[due.fired.at, due.fired.step, due.heard] for due in self.fired],

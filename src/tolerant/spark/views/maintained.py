@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from tolerant.spark.views.clock import Clock, SystemClock
 from tolerant.spark.views.deltas import VERSION, DeltaLog, Slice, blank_row, netted, signed_schema
+from tolerant.spark.views.time_limits import TookTooLong, full_limit, push_limit
 from tolerant.sql.view_select import ViewPlan, delta_sql, full_sql, source_names
 from tolerant.views.view_groups import Key, ViewGroups
 
@@ -22,8 +24,12 @@ _UNSEEN = itertools.count(1)  # by which slices of rehearsals differ, of all vie
 class Engine(Protocol):
     """What runs a view's SQL."""
 
-    def run(self, sql: str, sources: Sources) -> pa.Table:
-        """The result of the SQL over these sources, by the names that it has for them."""
+    def run(self, sql: str, sources: Sources, limit: float = math.inf) -> pa.Table:
+        """The result of the SQL over these sources, by the names that it has for them.
+
+        Raises:
+            TookTooLong: it was cancelled after `limit` seconds.
+        """
         ...
 
 
@@ -43,15 +49,21 @@ class Pushed:
 
 
 class Maintained:
-    """A view; `logs` has the changes of its tables.
+    """A view; `logs` has the changes of its tables, `within` is the seconds that a refresh may take.
 
     A push of one table joins its changes with the other tables *as the view has absorbed them*, not as they are: what
     waits on both sides would else be counted twice or never. Pushing up to a version that was absorbed does nothing.
     """
 
     def __init__(
-        self, plan: ViewPlan, logs: Mapping[str, DeltaLog], engine: Engine, clock: Clock | None = None
+        self,
+        plan: ViewPlan,
+        logs: Mapping[str, DeltaLog],
+        engine: Engine,
+        clock: Clock | None = None,
+        within: float = math.inf,
     ) -> None:
+        self._push_limit, self._full_limit = push_limit(within), full_limit(within)
         self.plan, self._logs, self._engine, self._clock = plan, logs, engine, clock or SystemClock()
         self.absorbed = dict.fromkeys(plan.tables, 0)
         self.groups = ViewGroups(
@@ -96,7 +108,9 @@ class Maintained:
         """How long it takes to push signed rows of a table, seconds; nothing comes of it."""
         sources = self._rehearsed(self._sources(table, rows, self.absorbed[table]))
         begun = self._clock.elapsed()
-        self._engine.run(delta_sql(self.plan, table), sources)
+        self._run(
+            delta_sql(self.plan, table), sources, self._push_limit, f"timing a push of {len(rows):,} rows of {table}"
+        )
         return self._clock.elapsed() - begun
 
     def rehearse_recompute(self, groups: int) -> float:
@@ -104,7 +118,7 @@ class Maintained:
         keys = list(self.groups.by_key)[:groups]
         sources = self._rehearsed(self._full_sources(self._keyed(keys), bool(keys)))
         begun = self._clock.elapsed()
-        self._engine.run(full_sql(self.plan, bool(keys)), sources)
+        self._run(full_sql(self.plan, bool(keys)), sources, self._push_limit, "timing groups computed again")
         return self._clock.elapsed() - begun
 
     def _rehearsed(self, sources: Sources) -> dict[str, pa.Table | Slice]:
@@ -144,7 +158,8 @@ class Maintained:
         delta = netted(changes)
         if not len(delta):
             return len(changes), None
-        return len(changes), self._engine.run(delta_sql(self.plan, table), self._sources(table, delta, high))
+        sources, what = self._sources(table, delta, high), f"pushing {len(changes):,} changes of {table}"
+        return len(changes), self._run(delta_sql(self.plan, table), sources, self._push_limit, what)
 
     def _sources(self, table: str, delta: pa.Table, high: int) -> dict[str, pa.Table | Slice]:
         sources: dict[str, pa.Table | Slice] = {}
@@ -158,9 +173,16 @@ class Maintained:
         return self._logs[table].slice(0, version, self.plan.columns[table])
 
     def _full(self, stale: Mapping[str, list[Any]], only: bool) -> Mapping[str, Sequence[Any]]:
-        rows = self._engine.run(full_sql(self.plan, only), self._full_sources(stale, only))
+        what = f"computing {'groups' if only else 'the view'} from its tables"
+        rows = self._run(full_sql(self.plan, only), self._full_sources(stale, only), self._full_limit, what)
         columns: dict[str, list[Any]] = rows.to_pydict()
         return columns
+
+    def _run(self, sql: str, sources: Sources, limit: float, what: str) -> pa.Table:
+        try:
+            return self._engine.run(sql, sources, limit)
+        except TookTooLong:
+            raise TookTooLong(f"{what} took longer than {limit:g} s, and was cancelled") from None
 
     def _full_sources(self, stale: Mapping[str, list[Any]], only: bool) -> dict[str, pa.Table | Slice]:
         sources: dict[str, pa.Table | Slice] = {

@@ -133,13 +133,16 @@ class ViewOutputs:
             Output(self.status, pack(compacted([(f"view/{query.name}", number, body)]))),
         ]
 
-    def tombstones(self, live: LiveView, number: int) -> list[Output]:
-        """Packs the end of everything that is stored of a view."""
-        return [
-            self._without_groups(live.name, self.stored_groups(live.name), number),
-            self._without_rows(live.name, [*map(group_text, live.said), HEADER], number),
-            Output(self.status, pack(compacted([(f"view/{live.name}", number, None)]))),
-        ]
+    def tombstones(self, view: str, number: int) -> list[Output]:
+        """Packs the end of the groups and the rows that the log has of a view."""
+        published = [key for key, _, body in records_of(self._log, current_topic(view)) if body is not None]
+        stored = self.stored_groups(view)
+        outputs = [self._without_groups(view, stored, number)] if stored else []
+        return [*outputs, self._without_rows(view, published, number)] if published else outputs
+
+    def no_status(self, view: str, number: int) -> Output:
+        """Packs the end of the status of a view."""
+        return Output(self.status, pack(compacted([(f"view/{view}", number, None)])))
 
     def remove_foreign(self, live: LiveView, number: int) -> list[Output]:
         """Packs the end of groups that are not this view's: of another checkpoint, of an earlier view of this name, or

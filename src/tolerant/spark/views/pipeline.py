@@ -9,6 +9,9 @@ the position in the log. After a crash the rows of the tables are restored from 
 since; what had been pushed is absorbed, the rest is pending and is pushed when it is due. If a record of a view cannot
 be read, the view is computed again from the tables; if the record of the pipeline's position cannot be read, all views
 are, from an empty checkpoint.
+
+A task that fails is the failure of its view: nothing of it is written, and the view is restored and tried once more, or
+refused (`ViewAdmission.recover`). The pipeline fails only with what no view is to blame for.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tolerant.kernels.versions import version
 from tolerant.pipeline.entry_by_entry import Careful
@@ -25,6 +30,7 @@ from tolerant.pipeline.hosting import Output
 from tolerant.spark.views.admission import ViewAdmission, ViewEngine
 from tolerant.spark.views.checkpoint import Checkpoint, read_checkpoint
 from tolerant.spark.views.clock import Clock, SystemClock
+from tolerant.spark.views.failures import PUSHING, TIMING
 from tolerant.spark.views.live import Due, LiveView
 from tolerant.spark.views.maintained import Pushed
 from tolerant.spark.views.outputs import Served, ViewOutputs
@@ -101,6 +107,8 @@ class ViewPipeline:
         self._position = START
         self._recorded, self._stands = 0, START  # watermark and position of the last record
         self._read = 0  # bytes since the last snapshot
+        self._records: dict[str, dict[str, Any]] = {}  # of each view the one that the log has
+        self._refusals: list[Output] = []  # of views that could not be resumed, for the first round
 
     def _new_admission(self) -> ViewAdmission:
         return ViewAdmission(
@@ -195,12 +203,14 @@ class ViewPipeline:
         state.waiting = checkpoint.waiting
         state.making = {name: state.making[name] for name in checkpoint.making if name in state.making}
         self._position = self._stands = max(self._position, checkpoint.position)
-        self._admission.resume(checkpoint.views, checkpoint.making)
+        self._records = checkpoint.views
+        self._refusals = self._admission.resume(checkpoint.views, checkpoint.making)
 
     def step(self) -> bool:
         """Reads new entries, does the most urgent task and commits the outputs; returns whether there was any work."""
-        state, outputs = self._state, list[Output]()
-        busy = self._take_in(outputs)
+        state, outputs = self._state, self._refusals
+        busy, self._refusals = bool(outputs), []
+        busy = self._take_in(outputs) or busy
         elapsed = self._clock.elapsed()
         for live in state.live.values():
             if not live.fired:  # else the view must first be pushed up to that moment
@@ -254,21 +264,48 @@ class ViewPipeline:
         urgent = state.urgent(elapsed)
         overdue = [live for live in state.queued() if elapsed - live.queued_at >= live.within]
         room = min(state.slack(urgent, self._clock.wall()), limits.piece)
-        if urgent and overdue and self._push_piece(overdue[0], room, outputs):
+        if urgent and overdue and self._for(overdue[0], partial(self._push_piece, overdue[0], room), outputs):
             return True
         if urgent:
-            self._attend(urgent[0], outputs)
+            self._for(urgent[0], partial(self._attend, urgent[0]), outputs)
         elif queued := state.queued():
-            self._push_piece(queued[0], max(limits.piece, queued[0].costs.promise.floor), outputs)
+            seconds = max(limits.piece, queued[0].costs.promise.floor)
+            self._for(queued[0], partial(self._push_piece, queued[0], seconds), outputs)
         elif state.practising:
-            self._admission.practise_piece(next(iter(state.practising)))
+            name = next(iter(state.practising))
+            self._time(state.live[name], partial(self._admission.practise_piece, name), outputs)
         elif state.making:
             outputs += self._admission.make_piece(next(iter(state.making.values())))
+        elif (view := self._promises.to_renew(state.live, state.logs, elapsed)) is not None:
+            self._time(state.live[view], partial(self._promises.renew_piece, view, state.live), outputs)
         else:
-            return self._promises.renew_timings(state.live, state.logs, elapsed) or self._tidy()
+            return self._tidy()
         return True
 
-    def _attend(self, live: LiveView, outputs: list[Output]) -> None:
+    def _for(self, live: LiveView, work: Callable[[list[Output]], bool], outputs: list[Output]) -> bool:
+        """Brings a view up to date, or a part of it; returns whether there was anything to do. A failure is the view's
+        own, and leaves nothing but that.
+        """
+        own, waiting, fired = list[Output](), self._state.waiting, list(live.fired)
+        try:
+            busy = work(own)
+        except Exception as error:
+            self._state.waiting, live.fired = waiting, fired
+            outputs += self._admission.recover(live, PUSHING, error, self._records.get(live.name))
+            return True
+        outputs += own
+        self._admission.failures.absorbed(live.name, live.view.absorbed)
+        return busy
+
+    def _time(self, live: LiveView, work: Callable[[], bool], outputs: list[Output]) -> None:
+        """Times a piece of a view; a failure is the view's own."""
+        try:
+            if work():
+                self._admission.failures.succeeded(live.name, TIMING)
+        except Exception as error:
+            outputs += self._admission.recover(live, TIMING, error, self._records.get(live.name))
+
+    def _attend(self, live: LiveView, outputs: list[Output]) -> bool:
         """Refreshes an urgent view: up to the first moment at which its condition became true, or up to the newest
         changes. Pushes only a piece if these are many, so that more urgent views can be served in between.
         """
@@ -276,15 +313,16 @@ class ViewPipeline:
             due = live.fired.pop(0)
             live.served = self._clock.elapsed()
             self._push(live, live.due_by(due.fired), [], outputs, due)
-            return
+            return True
         if live.predicted > max(self._promises.limits.piece, live.costs.promise.floor) and len(self._state.live) > 1:
             live.enqueue_all(self._state.logs, self._clock.elapsed())
             if self._push_piece(live, self._promises.limits.piece, outputs):
-                return
+                return True
         asked = self._state.requests_for(live.name)
         self._state.waiting = [request for request in self._state.waiting if request.view != live.name]
         live.served = self._clock.elapsed()
         self._push(live, live.all_due(self._state.logs), asked, outputs)
+        return True
 
     def _push_piece(self, live: LiveView, seconds: float, outputs: list[Output]) -> bool:
         """Pushes as much of a view's queue as fits into `seconds`; returns whether any did."""
@@ -380,14 +418,16 @@ class ViewPipeline:
 
     def _record(self, outputs: list[Output]) -> None:
         """Writes one transaction: the outputs, the versions absorbed, and the position of the pipeline."""
+        records = {name: live.record() for name, live in self._state.live.items()}
         body = {
             "checkpoint": self._checkpoint,
             "batch": self._batch + 1,
             "position": self._position,
-            "views": {name: live.record() for name, live in self._state.live.items()},
+            "views": records,
             "making": list(self._state.making),
             "waiting": [[request.view, request.request, request.at] for request in self._state.waiting],
         }
+        self._records = records
         row = (COMMIT, self._version(), json.dumps(body).encode())
         entries = [(output.topic, output.payload) for output in outputs]
         entries.append((self._outputs.status, pack(compacted([row]))))

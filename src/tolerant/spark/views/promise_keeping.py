@@ -80,17 +80,19 @@ class PromiseKeeper:
         self._promises.pop(view, None)
         self._renewals.pop(view, None)
 
-    def renew_timings(self, views: Mapping[str, LiveView], logs: Mapping[str, DeltaLog], elapsed: float) -> bool:
-        """Times a piece of a view that was found too slow and whose timings are old; returns whether there was one."""
+    def to_renew(self, views: Mapping[str, LiveView], logs: Mapping[str, DeltaLog], elapsed: float) -> str | None:
+        """Returns a view that was found too slow and whose timings are old, for `renew_piece`."""
         for name in sorted(self._overcommitted & views.keys() - self._renewals.keys()):
             if views[name].costs.has_old_timings(elapsed):
                 self._renewals[name] = views[name].costs.renew_timings(logs, elapsed)
-        if not self._renewals:
+        return next(iter(self._renewals), None)
+
+    def renew_piece(self, name: str, views: Mapping[str, LiveView]) -> bool:
+        """Times a piece of a view (`to_renew`); returns whether that was the last."""
+        if next(self._renewals[name], self) is not self:
             return False
-        name = next(iter(self._renewals))
-        if next(self._renewals[name], self) is self:
-            self._renewals.pop(name)
-            self.share(views, warn=True)
+        self._renewals.pop(name)
+        self.share(views, warn=True)
         return True
 
     def status(self, view: str) -> PromiseStatus:

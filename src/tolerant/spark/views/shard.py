@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from tolerant.kernels.snapshots import Schema, State
 from tolerant.pipeline.hosting import Output
+from tolerant.pipeline.migrations import with_late_sources
 from tolerant.pipeline.rows_shard import Integers, RowsShard, Side
 from tolerant.relations import Changes
 from tolerant.sql import CreateQuery, Drop, Statement
@@ -84,7 +85,7 @@ class ViewShard(RowsShard[HostedView, Side]):
     for it to empty.
     """
 
-    SCHEMA = Schema("views", 1)
+    SCHEMA = Schema("views", 2, {1: with_late_sources})
 
     def __init__(self, views: Views) -> None:
         super().__init__(views.name, views.tables, Side)
