@@ -52,7 +52,7 @@ def history(name: str) -> History:
         stage.step()
     shard, new = KINDS[name](stage)
     snapshot, batches, outputs = shard.snapshot(), [], []
-    take = shard.take
+    take = shard.apply
 
     def recorded(batch):
         batches.append(list(batch))
@@ -60,10 +60,10 @@ def history(name: str) -> History:
         outputs.extend(said)
         return said
 
-    shard.take = recorded
+    shard.apply = recorded
     for _ in range(AFTER):
         stage.step()
-    del shard.take
+    del shard.apply
     return History(shard.SCHEMA, snapshot, batches, outputs, shard.snapshot(), lambda: copy.deepcopy(new))
 
 
