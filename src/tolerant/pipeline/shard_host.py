@@ -1,8 +1,8 @@
 """Brings a shard from one position of the log to another: the log is its state, in memory there is a copy of it.
 
-A batch is a range of positions. A core that stands at its start goes on; one that stands anywhere else is thrown away,
-and the shard is restored: from the newest snapshot before, by the batches since. A core is taken out before its first
-change and put back at the end, so a task that dies half-way leaves nothing behind.
+A batch is a range of positions. A core that stands at its start continues; one that stands anywhere else is thrown
+away, and the shard is restored: from the newest snapshot before, by the batches since. A core is taken out before its
+first change and put back at the end, so a task that dies half-way leaves nothing behind.
 """
 
 from __future__ import annotations
