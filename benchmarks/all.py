@@ -9,7 +9,15 @@ from pathlib import Path
 from side_by_side import arguments
 
 HERE = Path(__file__).resolve().parent
-HARNESS = {"all.py", "side_by_side.py", "plain_job.py", "planning_plain.py", "joins_loads.py", "joins_plain.py"}
+HARNESS = {
+    "all.py",
+    "compare_commits.py",
+    "side_by_side.py",
+    "plain_job.py",
+    "planning_plain.py",
+    "joins_loads.py",
+    "joins_plain.py",
+}
 
 
 def main() -> None:
