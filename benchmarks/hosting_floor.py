@@ -55,6 +55,9 @@ class Counter:
         return []
 
 
+Begin = Callable[[SparkSession, SqliteLog, Path], tuple[StreamingQuery, Callable[[], None]]]
+
+
 def main() -> None:
     quick = arguments(__doc__ or "").quick
     batches = 20 if quick else 90
@@ -87,7 +90,7 @@ def in_operator(spark: SparkSession, log: SqliteLog, folder: Path) -> tuple[Stre
     return query, query.stop
 
 
-def measure(spark: SparkSession, folder: Path, begin: Callable[..., object], batches: int) -> tuple[float, float]:
+def measure(spark: SparkSession, folder: Path, begin: Begin, batches: int) -> tuple[float, float]:
     """Seconds to the first batch, and the median of a batch."""
     log = SqliteLog(folder / "log.db", create=True)
     log.append(TOPIC, pa.record_batch({"value": [0]}))

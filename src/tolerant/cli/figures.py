@@ -45,7 +45,7 @@ class Items:
     source: list[str]
     stale: list[bool]
     elsewhere: NDArray[np.float64]
-    """By how much each would send more or less at `filters.status_view.FACTORS` times its width, float64[items, factors]."""
+    """By how much each would send more at `filters.status_view.FACTORS` times its width, float64[items, factors]."""
 
     def __len__(self) -> int:
         return len(self.key)
