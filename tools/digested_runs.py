@@ -245,9 +245,9 @@ def of_kind(name: str) -> Run:
 QUICK_KINDS = ("adaptive", "tables", "joined", "looked_up", "networked", "views")
 SLOW_KINDS = ("bounded", "kept", "polled")
 RUNS: dict[str, tuple[int, Run]] = {
-    "faults: streams": (16, streams),
+    "faults: streams": (60, streams),
     **{
-        f"faults: {run.__name__}": (6, run)
+        f"faults: {run.__name__}": (20, run)
         for run in (tables, pairs, networks, leases, quarantine, sums)
     },
     **{
