@@ -16,7 +16,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -113,9 +113,8 @@ def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def compared(commits: Sequence[str], benchmarks: Sequence[str], rounds: int) -> tuple[list[Row], list[float]]:
-    """The figures of two commits, and the load at the beginning of each round."""
-    loads, found = [], []
+def compared(commits: Sequence[str], benchmarks: Sequence[str], rounds: int) -> Iterator[tuple[list[Row], list[float]]]:
+    """The figures of two commits, benchmark by benchmark, and the load at the beginning of each round."""
     with tempfile.TemporaryDirectory() as folder:
         trees = [Path(folder) / commit for commit in commits]
         try:
@@ -124,19 +123,17 @@ def compared(commits: Sequence[str], benchmarks: Sequence[str], rounds: int) -> 
             for benchmark in benchmarks:
                 for tree in trees:
                     run(tree, benchmark)  # compiled code is cached from here on
-                measured = []
+                measured, loads = [], []
                 for number in range(rounds):
                     loads.append(round(os.getloadavg()[0], 1))
                     order = trees if number % 2 == 0 else trees[::-1]
                     figures = {tree: run(tree, benchmark) for tree in order}
                     measured.append((figures[trees[0]], figures[trees[1]]))
-                found += rows(benchmark, measured)
-                print(f"{benchmark}: {rounds} rounds", file=sys.stderr, flush=True)
+                yield rows(benchmark, measured), loads
         finally:
             for tree in trees:
                 if tree.exists():
                     git("worktree", "remove", "--force", str(tree))
-    return found, loads
 
 
 def main() -> None:
@@ -151,19 +148,27 @@ def main() -> None:
     commits = [git("rev-parse", "--short=7", commit) for commit in (arguments.old, arguments.new)]
     if commits[0] == commits[1]:
         parser.error("two different commits are needed")
-    found, loads = compared(commits, arguments.only, arguments.rounds)
-    print(table(found, *commits))
     record: dict[str, Any] = {
         "old": commits[0],
         "new": commits[1],
         "rounds": arguments.rounds,
         "machine": {name: value for name, value in machine().items() if name != "load"},
-        "loads": loads,
-        "figures": [asdict(row) for row in found],
+        "loads": {},
+        "figures": [],
     }
-    print(f"\nload {min(loads)} to {max(loads)}, {arguments.rounds} rounds")
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    found: list[Row] = []
+    for benchmark, (figures, loads) in zip(
+        arguments.only, compared(commits, arguments.only, arguments.rounds), strict=True
+    ):
+        found += figures
+        record["loads"][benchmark] = loads
+        record["figures"] += map(asdict, figures)
+        arguments.out.write_text(json.dumps(record, indent=1) + "\n")  # what is done stays if the rest is interrupted
+        print(
+            f"{benchmark}: {arguments.rounds} rounds at load {min(loads)} to {max(loads)}", file=sys.stderr, flush=True
+        )
+    print(table(found, *commits))
 
 
 if __name__ == "__main__":
