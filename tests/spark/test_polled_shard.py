@@ -329,7 +329,7 @@ def test_the_same_log_gives_the_same_answers_however_it_is_cut(steps):
     exchange.tick()
     exchange.tick()
     anew = PolledShard(QUOTES.stream)
-    said = anew.take(exchange.log.read(TOPICS))
+    said = anew.apply(exchange.log.read(TOPICS))
     topics = ("answers.total", "answers.each_one", "dead_letters.quotes", "replies")
     for topic in topics:
         once = [row for output in said if output.topic == topic for row in unpack(output.payload).to_pylist()]
