@@ -11,7 +11,10 @@ from side_by_side import arguments
 HERE = Path(__file__).resolve().parent
 HARNESS = {
     "all.py",
+    "compare_commits.py",
     "side_by_side.py",
+    "entry_source.py",
+    "operator_hosting.py",
     "plain_job.py",
     "planning_plain.py",
     "joins_loads.py",

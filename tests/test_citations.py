@@ -22,6 +22,12 @@ NOT_OURS = {
 PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/?)`")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 MODULE = re.compile(r"`(tolerant(?:\.(?!json\b)\w+)+)`")
+PACKAGES = sorted(name.split("/")[2] for name in FILES if re.fullmatch(r"src/tolerant/\w+/__init__\.py", name))
+SETTINGS = r"spark\.(?:authenticate|network|io|python)\b"
+SHORT = re.compile(rf"`(?!{SETTINGS})((?:{'|'.join(PACKAGES)})\.(?!(?:md|json|png)\b)[A-Za-z_][\w.]*)`")
+"""A dotted name that begins with a package of ours; Spark's settings and files are none."""
+ELSEWHERE = re.compile(r"\bthe spec(?:ification)?\b|\bthe issue's\b", re.IGNORECASE)
+"""Names of documents that are not in the repository."""
 TARGET = re.compile(r"(?:`|entry: )make ([a-z][\w-]*)")
 TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 SUFFIXES = (".py", ".md", ".toml", ".json", ".sh", ".txt", ".svg", ".png", ".java", "/")
@@ -83,7 +89,13 @@ def missing_links(name: str, text: str) -> list[str]:
 
 def missing_modules(name: str, text: str) -> list[str]:
     """The dotted names in backquotes that are no module, and no name in one."""
-    return [f"{name}: {module}" for module in MODULE.findall(text) if not is_module(module)]
+    short = [module for module in SHORT.findall(text) if not is_module(f"tolerant.{module}")]
+    return [f"{name}: {module}" for module in [*(m for m in MODULE.findall(text) if not is_module(m)), *short]]
+
+
+def documents_elsewhere(name: str, text: str) -> list[str]:
+    """Mentions of documents that are not in the repository."""
+    return [f"{name}: {mention}" for mention in ELSEWHERE.findall(text)]
 
 
 def missing_targets(name: str, text: str) -> list[str]:
@@ -104,19 +116,32 @@ def test_cited_modules_exist() -> None:
     assert [missing for name, text in documents() for missing in missing_modules(name, text)] == []
 
 
+def test_no_document_outside_the_repository_is_mentioned() -> None:
+    names = [name for name in sorted(FILES) if name.endswith((".md", ".py")) and name != "tests/test_citations.py"]
+    texts = [(name, (ROOT / name).read_text(encoding="utf-8")) for name in names]
+    assert [mention for name, text in texts for mention in documents_elsewhere(name, text)] == []
+
+
 def test_cited_make_targets_exist() -> None:
     hooks = (".pre-commit-config.yaml", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     assert [missing for name, text in [*documents(), hooks] for missing in missing_targets(name, text)] == []
 
 
 def test_what_is_not_there_is_noticed() -> None:
-    right = "`src/tolerant/filters/`, `filters/beliefs.py`, [log](log.md), `tolerant.filters.Coordinator`, `make check`"
-    wrong = "`filters/believes.py`, `eliefs.py`, [log](logs.md), `tolerant.nothing.Coordinator`, `make chekc`"
-    checks = (missing_paths, missing_links, missing_modules, missing_targets)
-    assert [check("docs/page.md", right) for check in checks] == [[], [], [], []]
+    right = (
+        "`src/tolerant/filters/`, `filters/beliefs.py`, [log](log.md), `tolerant.filters.Coordinator`, `make check`, "
+        "`spark.runner`, `spark.io.encryption.enabled`"
+    )
+    wrong = (
+        "`filters/believes.py`, `eliefs.py`, [log](logs.md), `tolerant.nothing.Coordinator`, `make chekc`, "
+        "`spark.runners`, the spec"
+    )
+    checks = (missing_paths, missing_links, missing_modules, missing_targets, documents_elsewhere)
+    assert [check("docs/page.md", right) for check in checks] == [[], [], [], [], []]
     assert [check("docs/page.md", wrong) for check in checks] == [
         ["docs/page.md: filters/believes.py", "docs/page.md: eliefs.py"],
         ["docs/page.md: logs.md"],
-        ["docs/page.md: tolerant.nothing.Coordinator"],
+        ["docs/page.md: tolerant.nothing.Coordinator", "docs/page.md: spark.runners"],
         ["docs/page.md: make chekc"],
+        ["docs/page.md: the spec"],
     ]

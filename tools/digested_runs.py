@@ -42,6 +42,28 @@ def networks(seed: int) -> Any:
     return [len(network.violations()), network.settled()]
 
 
+def leases(seed: int) -> Any:
+    """A stream whose sources die often."""
+    from tolerant.testing import Faults, simulate_faults
+
+    return simulate_faults(seed, faults=Faults(source_crash=0.05)).ok
+
+
+def quarantine(seed: int) -> Any:
+    """A stream with entries at which every shard fails."""
+    from tolerant.testing import Faults, simulate_faults
+
+    return simulate_faults(seed, faults=Faults(poison=0.02)).ok
+
+
+def sums(seed: int) -> Any:
+    """A stream whose sources filter sums of their items."""
+    from tolerant.testing import simulate_faults
+    from tolerant.testing.adversarial import AdversarialShard, AdversarialSource
+
+    return simulate_faults(seed, shard_factory=AdversarialShard, source_factory=AdversarialSource).ok
+
+
 def _workload(seed: int, ticks: int, fidelity: float = 1.0) -> tuple[Any, list[Any]]:
     from tolerant.queries import Aggregate
     from tolerant.traces import random_walk
@@ -220,15 +242,18 @@ def of_kind(name: str) -> Run:
     return play
 
 
-KINDS = ("bounded", "adaptive", "tables", "joined", "kept", "looked_up", "polled", "networked", "views")
+QUICK_KINDS = ("adaptive", "tables", "joined", "looked_up", "networked", "views")
+SLOW_KINDS = ("bounded", "kept", "polled")
 RUNS: dict[str, tuple[int, Run]] = {
+    "faults: streams": (60, streams),
     **{
-        f"faults: {run.__name__}": (200, run)
-        for run in (streams, tables, pairs, networks)
+        f"faults: {run.__name__}": (20, run)
+        for run in (tables, pairs, networks, leases, quarantine, sums)
     },
     **{
         f"core: {run.__name__}": (200, run)
         for run in (filters, polling, planning, merging, joins, retention, views, notifications)
     },
-    **{f"shard: {name}": (10, of_kind(name)) for name in KINDS},
+    **{f"shard: {name}": (40, of_kind(name)) for name in QUICK_KINDS},
+    **{f"shard: {name}": (10, of_kind(name)) for name in SLOW_KINDS},
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Every kind of shard is the same after a restore: what it publishes from then on, and its next snapshot.
 
-No field of a snapshot can be left out, and none that the shard does not know can be added.
+No field of a snapshot can be left out, and none that the shard does not know can be added. Nor can the fields of a
+kind change without a new number of its schema.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
+import snapshot_fields
 from stages import STAGES
 
 from tolerant.kernels.snapshots import Schema, State
@@ -76,6 +78,11 @@ def history(name: str) -> History:
     return History(shard.SCHEMA, snapshot, batches, outputs, shard.snapshot(), lambda: copy.deepcopy(new))
 
 
+def snapshots() -> list[tuple[Schema, bytes]]:
+    """A snapshot of every kind of shard, with its schema."""
+    return [(played.schema, played.end) for played in map(history, KINDS)]
+
+
 def paths(state: State, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The paths of all fields, of parts and of what is in them."""
     for name, value in state.items():
@@ -119,3 +126,19 @@ def test_no_field_of_a_snapshot_can_be_left_out(name):
             played.new_shard().restore(played.schema.pack(state))
         tried += 1
     assert tried > 5
+
+
+def test_fields_change_only_with_the_number_of_their_schema():
+    now, before = snapshot_fields.layouts(snapshots()), snapshot_fields.recorded()
+    assert snapshot_fields.without_a_new_number(before, now) == []
+    assert now == before, "record the new layouts: see tests/fuzz/snapshot_fields.py"
+
+
+def test_a_field_without_a_new_number_is_noticed():
+    before = snapshot_fields.recorded()
+    layout = before["bounded"]
+    assert "kind.engine.shard.coordinator.membership.query_indices.ids" in layout.fields
+    fields = sorted([*layout.fields, "kind.more"])
+    changed = {"bounded": layout._replace(fields=fields)}
+    assert snapshot_fields.without_a_new_number(before, changed) == ["bounded: ['kind.more'] in schema 1, as before"]
+    assert snapshot_fields.without_a_new_number(before, {"bounded": layout._replace(number=2, fields=fields)}) == []

@@ -16,8 +16,9 @@ from tolerant.pipeline.hosting import Hosted, Output
 from tolerant.pipeline.shard_host import AppliedBatch, Diverged, LogInput, ShardHost, StateError
 from tolerant.pipeline.snapshot_files import Snapshot, SnapshotFiles
 from tolerant.testing.snapshots import MemorySnapshots
-from tolerant.transport import Deleted, Entry, MemoryLog, rows
+from tolerant.transport import Deleted, Entry, Fence, MemoryLog, rows
 from tolerant.transport.batches import DoneBatch, done_entry
+from tolerant.transport.quarantine import Quarantined, bodies, marked, record
 
 TOPIC = "updates.s"
 
@@ -148,6 +149,44 @@ def test_snapshots_are_of_written_positions_only(monkeypatch: pytest.MonkeyPatch
         assert set(pipeline.snapshots.by_position) <= ends
         pipeline.step(2)
         ends.add(pipeline.position)
+
+
+def an_entry_goes_into_quarantine(monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    """It was applied in a batch that was never written; the worker is lost, then and later."""
+    monkeypatch.setattr(shard_host, "DUE", -1.0)
+    pipeline = Pipeline(log_of(8))
+    pipeline.step(2)
+    poison = pipeline.log.read(TOPIC)[3]
+    pipeline.apply(poison.position)
+    fence = Fence("pipeline/s", pipeline.log.next_epoch("pipeline/s", "c"))
+    record(pipeline.log, "s", Quarantined(TOPIC, poison.position, "a bug", 0, ()), fence)
+    for _ in range(3):
+        pipeline.lose_worker()
+        pipeline.step(2)
+    return pipeline
+
+
+def expected_without(pipeline: Pipeline) -> list[dict[str, int]]:
+    return expected(marked(pipeline.log.read(TOPIC), bodies(pipeline.log, "s")))
+
+
+def test_an_entry_in_quarantine_is_in_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = an_entry_goes_into_quarantine(monkeypatch)
+    assert pipeline.published() == expected_without(pipeline) != all_expected(pipeline)
+
+
+def test_a_snapshot_of_an_unwritten_batch_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mistake that the test before is for."""
+    apply = ShardHost.apply
+
+    def keeps_unwritten(host: ShardHost, start: int, end: int) -> AppliedBatch:
+        applied = apply(host, start, end)
+        host._snapshots.save(Snapshot(end, applied.digest, host._current.core.snapshot()))
+        return applied
+
+    monkeypatch.setattr(ShardHost, "apply", keeps_unwritten)
+    pipeline = an_entry_goes_into_quarantine(monkeypatch)
+    assert pipeline.published() != expected_without(pipeline)
 
 
 def test_a_state_that_cannot_be_read_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

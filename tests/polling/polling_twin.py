@@ -1,4 +1,4 @@
-"""The poller as §2 and §5.1 of the spec say it, in plain Python: slow and obvious, for comparison."""
+"""The poller as `docs/design/polling.md` §2 and §5.1 describe it, in plain Python: slow and obvious, for comparison."""
 
 import itertools
 import math

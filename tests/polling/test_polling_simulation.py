@@ -67,7 +67,7 @@ G_QUERIES = [
 )
 def test_example_g_three_trends(chooser, safety, expected):
     # −0.3 a tick lies on the edge between two states (spacing 0.2), so rounding makes its chain mix them and the draws
-    # decide after all: the spec's figures are those of some seeds.
+    # decide after all: the design page's figures are those of some seeds.
     found = set()
     for seed in range(100):
         run = simulate(G, G_QUERIES, chooser, safety=safety, seed=seed)

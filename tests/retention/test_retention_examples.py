@@ -1,4 +1,4 @@
-"""The worked examples of the specification, section 3, to the digit."""
+"""The worked examples of `docs/design/retention.md` §3, to the digit."""
 
 import numpy as np
 import pytest

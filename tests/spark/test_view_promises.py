@@ -276,7 +276,7 @@ def test_pushes_that_wait_too_long_come_between_refreshes_that_can_wait(tmp_path
 
 
 def test_seven_views_keep_what_they_promise(tmp_path):
-    """The issue's case: 25 changes per second, everybody asks for everything, over and over."""
+    """25 changes per second, everybody asks for everything, over and over."""
     sim = Simulation(tmp_path, dict.fromkeys(SEVEN, "8 s"), setups=(0.35, 0.5))
     ready = sim.run_until_ready()
     sim.change(25, ready + 45)

@@ -19,13 +19,16 @@ from tolerant.filters.answer_emitter import AnswerEmitter
 from tolerant.filters.coordinator import Coordinator
 from tolerant.filters.grant_log import GrantLog
 from tolerant.filters.item_evidence import ItemEvidence
+from tolerant.filters.item_membership import Membership
 from tolerant.kinds.bounded import item_registry, shard
 from tolerant.kinds.bounded.engine import Engine
 from tolerant.kinds.bounded.item_lifecycle import ItemLifecycle
 from tolerant.kinds.bounded.lost_rows import LostRows
 from tolerant.kinds.bounded.shard import BoundedShard
 from tolerant.kinds.bounded.source_liveness import SourceLiveness
+from tolerant.pipeline import shard_host
 from tolerant.pipeline.event_time import EventTime, EventTimeBuffer
+from tolerant.pipeline.shard_host import LogInput, ShardHost
 from tolerant.pipeline.sources import Sources
 from tolerant.testing import Faults, simulate_faults
 from tolerant.transport import MemoryLog
@@ -118,6 +121,34 @@ def trusts_items_from_before_a_restart(original):
     return mark_stale
 
 
+def reuses_ids(original):
+    def opened(self, name, *arguments):
+        original(self, name, *arguments)
+        self.query_ids[self.query_index[name]] = self.query_index[name]
+
+    return opened
+
+
+def labels_it_older(original):
+    return lambda position, digest, state: original(max(position - 1, 0), digest, state)
+
+
+def reads_past_the_end(original):
+    return lambda self, start, end: original(self, start, end + 2)
+
+
+def replays_with_another_width(original):
+    """One width is off by one unit in the last place."""
+
+    def apply_again(self, current, done):
+        widths = current.core._engine._coordinator.membership.items.width
+        known = np.flatnonzero(np.isfinite(widths) & (widths > 0))[:1]
+        widths[known] = np.nextafter(widths[known], np.inf)
+        return original(self, current, done)
+
+    return apply_again
+
+
 MUTANTS = [
     Mutant("confirms a width without its version", Coordinator, "update_many", confirms_the_newest_version, (0, 2)),
     Mutant("believes a tightening at once", GrantLog, "issue", confirms_its_own_grants, (0, 2)),
@@ -155,6 +186,16 @@ MUTANTS = [
         (17,),
         Faults(source_crash=0.05, late_hello=0.9),
     ),
+    Mutant(
+        "reuses the id of a query at once",
+        Membership,
+        "_open",
+        reuses_ids,
+        (4,),
+        Faults(statement=1.0, pipeline_stall=0.3),
+    ),
+    Mutant("saves a snapshot one entry too new", shard_host, "Snapshot", labels_it_older, (0,)),
+    Mutant("reads a partition past its end", LogInput, "entries", reads_past_the_end, (0,)),
 ]
 
 
@@ -168,3 +209,11 @@ def test_the_simulator_reports_a_mutant_and_nothing_without_it(monkeypatch, muta
     original = getattr(mutant.owner, mutant.attribute)
     monkeypatch.setattr(mutant.owner, mutant.attribute, mutant.replacement(original))
     assert violations(mutant) > 0
+
+
+def test_a_width_off_by_one_unit_in_the_last_place_is_found_by_the_digest(monkeypatch):
+    faults = Faults(lost_worker=0.5, lost_snapshot=0.5)
+    assert simulate_faults(9, faults=faults).ok
+    monkeypatch.setattr(ShardHost, "_apply_again", replays_with_another_width(ShardHost._apply_again))
+    found = simulate_faults(9, faults=faults).violations
+    assert any("has published something else up to position" in violation.text for violation in found)

@@ -1,4 +1,4 @@
-"""The worked examples of the spec (§3), to the digit."""
+"""The worked examples of `docs/design/views.md` §3, to the digit."""
 
 import math
 

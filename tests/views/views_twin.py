@@ -90,7 +90,7 @@ def step_by_step(costs, arrivals, limit, score):
 
 
 def ticks_until_broken(costs, state, rates, bound, chosen, farthest=3000):
-    """The predicted ticks until the limit breaks again, one by one; `farthest` stands for the 100,000 of the spec."""
+    """The predicted ticks until the limit breaks again, one by one; `farthest` stands for `FARTHEST` of the core."""
     left = [0 if i in chosen else k for i, k in enumerate(state)]
     for ticks in range(1, farthest):
         sizes = (math.floor(k + r * ticks + 1e-9) for k, r in zip(left, rates, strict=True))

@@ -45,7 +45,7 @@ class Items:
     source: list[str]
     stale: list[bool]
     elsewhere: NDArray[np.float64]
-    """By how much each would send more or less at `filters.view.FACTORS` times its width, float64[items, factors]."""
+    """By how much each would send more at `filters.status_view.FACTORS` times its width, float64[items, factors]."""
 
     def __len__(self) -> int:
         return len(self.key)
@@ -85,7 +85,7 @@ class StreamFigures:
     items: Items
     sums: tuple[SumFigures, ...] = ()
     pulled: pa.RecordBatch | None = None
-    """Of a polled stream: its items, with the columns that `spark.kinds.polled_saying` gives them."""
+    """Of a polled stream: its items, with the columns that `kinds.polled.outputs` gives them."""
 
     def total(self, name: str) -> int:
         """A count, over all shards."""

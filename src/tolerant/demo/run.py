@@ -126,7 +126,8 @@ class _Stage:
         # Past the last tick by more than the latency allowance, so that its answers are published, and past the end of
         # an adjustment period, so that the pipeline publishes its counts.
         end = time_of(last + 2 * period)
-        self._conductor.clock(end)
+        for _ in range(2):  # a clock row that is far ahead of the last one waits for one that bears it out
+            self._conductor.clock(end)
         self._wait(pipeline, time_of(last + period))
 
     def _wait(self, pipeline: Pipeline, watermark: int) -> None:

@@ -154,7 +154,8 @@ class Schema:
     """What the snapshots of one kind of shard are: its name and the number of the layout of their fields.
 
     Whoever changes the fields of a shard, or of one of its parts, gives it the next number. `migrations` says how a
-    state of number n becomes one of number n + 1.
+    state of number n becomes one of number n + 1. Release 0.1.0 resets the count: the layouts that it writes are
+    number 1, whatever came before.
     """
 
     shard: str

@@ -130,7 +130,8 @@ class Operator:
         """One pipeline runs, and nothing is wrong with it."""
         while not self.running():
             self._start()
-        self.running()[-1].stop_faults()
+        for pipeline in self.running()[-1:]:  # it may have diverged at its start
+            pipeline.stop_faults()
 
     def _turn(self) -> None:
         cluster = self._cluster

@@ -127,11 +127,12 @@ class _Simulation:
         ahead = max(source.core.clock for source in self.sources if source.core is not None)
         self._settled_from = max(cluster.now, ahead) + SETTLES_WITHIN * self._period + cluster.stream.options.lease
         cluster.run(self._settled_from + self._period + cluster.stream.options.latency)
-        self.operator.running()[-1].finish()
+        for pipeline in self.operator.running()[-1:]:  # none is left where all have diverged
+            pipeline.finish()
 
     def judge(self) -> Report:
         answers = settled = late = 0
-        last = self.operator.running()[-1].checkpoint
+        last = next((pipeline.checkpoint for pipeline in self.operator.running()[-1:]), None)
         adversarial = isinstance(self._shards, type) and issubclass(self._shards, AdversarialShard)
         for checkpoint in self.operator.checkpoints:
             audit = Audit(self.cluster, checkpoint, self._violations.append, adversarial)

@@ -305,7 +305,7 @@ def read_current(body: bytes) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Grant:
-    """A filter width from the pipeline to a source; `docs/design/pipeline.md` §4. `since`: the spec's `from`."""
+    """A filter width from the pipeline to a source; `docs/design/pipeline.md` §4."""
 
     item: str
     width: float

@@ -1,7 +1,7 @@
 """Keeps the reported histories of suppressed items, and bounds the items by them as time passes.
 
 A row that carries a history waits for the watermark like any other; until it is applied, the history bounds its item,
-whatever its filter and its suppression. Applying the row ends the history (`filters.applying`).
+whatever its filter and its suppression. Applying the row ends the history (`filters.row_application`).
 
 Splits the interval at every new fact about an item; each split costs one scan of all items. To limit the splits when
 thousands of items report histories, ranges are merged on a coarse grid of times: in each cell an item is bounded by the
