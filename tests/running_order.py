@@ -6,6 +6,7 @@ SESSION = (
     "tests/spark/test_hosting_on_spark.py",
     "tests/spark/test_live_quarantine.py",
     "tests/spark/test_evil_views.py",
+    "tests/spark/test_view_engine.py",
     "tests/spark/test_statistics.py",
     "tests/spark/test_session_settings.py",
     "tests/experiments/test_harness.py",
