@@ -50,7 +50,7 @@ def test_the_programs_run_on_the_statements(tmp_path, monkeypatch, capsys):
     # The pipeline's part: time passes, and the shard takes what is in the log.
     for seconds in (0, 1, 2):
         log.append("updates.traffic", clock_batch(time.time_ns() // 1000 + seconds * SECOND))
-    outputs = BoundedShard(stream, 0, 1, "readme").take(log.read(["updates.traffic", "queries"]))
+    outputs = BoundedShard(stream, 0, 1, "readme").apply(log.read(["updates.traffic", "queries"]))
     log.append_packed([(output.topic, output.payload) for output in outputs])
     exec(watch, {})
     _, value, _, settled = capsys.readouterr().out.split()
