@@ -10,8 +10,10 @@ Options: `uri`; `topics`, a JSON list; `entries` and `bytes`, the most that one 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -36,6 +38,9 @@ _ARROW = pa.schema(
 )
 _CHUNK = 2_000  # entries that are read and handed to Spark at a time
 _ALL = 1 << 62
+
+# Spark's Python processes, which are started later, must find this file as well.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
 
 
 @cache
