@@ -144,6 +144,8 @@ class _Restarts:
         self._waiting: list[dict[str, Any]] = []
         self._sources: dict[str, int] = {}  # the newest epoch of each
         self._items: dict[str, int] = {}  # the epoch of the newest row of each
+        # The sequence of the row that removed each: a clock that was ahead brings older rows after it.
+        self._departures: dict[str, int] = {}
 
     def add(self, row: dict[str, Any]) -> None:
         """Adds a row, to be applied when the watermark reaches it."""
@@ -154,14 +156,16 @@ class _Restarts:
         """Applies the rows up to the watermark."""
         for row in self._waiting:
             if row["at"] <= watermark:
-                self._apply(row["kind"], row["source"], row["key"], epoch_of(row["sequence"]))
+                self._apply(row["kind"], row["source"], row["key"], row["sequence"])
         self._waiting = [row for row in self._waiting if row["at"] > watermark]
 
-    def _apply(self, kind: str, source: str, key: str, epoch: int) -> None:
+    def _apply(self, kind: str, source: str, key: str, sequence: int) -> None:
+        epoch = epoch_of(sequence)
         self._sources[source] = max(self._sources.get(source, 0), epoch)
         if kind == "gone":
             self._items.pop(key, None)
-        elif kind != "heartbeat" and not is_sum(key):
+            self._departures[key] = sequence
+        elif kind != "heartbeat" and not is_sum(key) and sequence > self._departures.get(key, 0):
             self._items[key] = max(self._items.get(key, 0), epoch)
 
     def unconfirmed(self) -> frozenset[str]:
