@@ -1,5 +1,6 @@
 """The runner with pipelines that only pretend, to watch its own doings: clock, statements, health, retention."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -443,6 +444,19 @@ def test_a_checkpoint_of_another_log_is_not_gone_on_with(tmp_path: Path) -> None
     for path in (tmp_path / "checkpoints", tmp_path / "checkpoints" / "c"):
         assert path.stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "checkpoints" / "c" / "tolerant.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_checkpoint_of_the_hosting_before_is_emptied(tmp_path: Path) -> None:
+    """It has no snapshots, and the log does not keep the records of its batches."""
+    stream = parse(STREAM).stream
+    first = checkpoint_id(tmp_path / "c", stream, "log")
+    file = tmp_path / "c" / "tolerant.json"
+    fields = json.loads(file.read_text())
+    del fields["format"]
+    file.write_text(json.dumps(fields))
+    (tmp_path / "c" / "spark").mkdir()
+    assert checkpoint_id(tmp_path / "c", stream, "log") != first
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["tolerant.json"]
 
 
 def test_how_long_topics_are_kept() -> None:

@@ -12,24 +12,30 @@ from tolerant.sql.pipeline_inputs import Views
 from tolerant.streams import Stream
 from tolerant.transport.files import create_private, make_private_folder
 
+_FORMAT = 2
+"""Of what is in the folder: 1 had a state store of Spark, 2 has snapshots and a streaming query per shard."""
+
 
 def checkpoint_id(folder: Path, relation: Stream | CreateTable | JoinInput | Views, log: str) -> str:
     """The id of a stream's, table's or pair's checkpoint folder: it tells two pipelines of one stream apart.
 
     A folder that is another stream's, one of the same name that was dropped, is emptied first; so is one that belongs
-    to another log than that with the id `log`: what it has read of that one says nothing about this one.
+    to another log than that with the id `log`: what it has read of that one says nothing about this one. A folder of
+    another format is emptied as well, and the log is read again.
     """
     file, definition = folder / "tolerant.json", _definition(relation)
     if file.exists():
         stored = json.loads(file.read_text())
-        if stored.get("log") == log and _same(stored["stream"], definition):
+        is_usable = stored.get("format") == _FORMAT and stored.get("log") == log
+        if is_usable and _same(stored["stream"], definition):
             return str(stored["checkpoint"])
         shutil.rmtree(folder)
     make_private_folder(folder)
     checkpoint = str(uuid.uuid4())
     scratch = folder / f"tolerant.{checkpoint}"
     create_private(scratch)
-    scratch.write_text(json.dumps({"checkpoint": checkpoint, "stream": definition, "log": log}))
+    fields = {"checkpoint": checkpoint, "stream": definition, "log": log, "format": _FORMAT}
+    scratch.write_text(json.dumps(fields))
     scratch.rename(file)
     return checkpoint
 
